@@ -30,18 +30,22 @@ _gospect() {
 		COMPREPLY=($(compgen -W 'pcsp fp dwarf' -- "$cur"))
 		return
 		;;
+	--kind)
+		COMPREPLY=($(compgen -W 'heap allocs block mutex goroutine threadcreate' -- "$cur"))
+		return
+		;;
 	--state)
 		COMPREPLY=($(compgen -W 'running runnable syscall waiting' -- "$cur"))
 		return
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu report symbolize doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu heap report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
 	# What is no option is a target.
 	case $verb:$cur in
-	dump:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
+	dump:[!-]* | heap:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
@@ -52,6 +56,9 @@ _gospect() {
 		;;
 	waits)
 		COMPREPLY=($(compgen -W "$target --core $output --runtime -h --help" -- "$cur"))
+		;;
+	heap)
+		COMPREPLY=($(compgen -W "$target --core $output --kind --live -n --rows -h --help" -- "$cur"))
 		;;
 	stack)
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))

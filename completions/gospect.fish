@@ -30,7 +30,7 @@ function __gospect_after
 end
 
 set -l takes_path -o --output --core --exe --diff --debug-dir --source
-set -l takes_word -p --pid -f --format --unwind --state
+set -l takes_word -p --pid -f --format --unwind --state --kind
 
 complete -c gospect -f
 complete -c gospect -n 'test (count (commandline -opc)) -eq 1' -a '(__gospect_verbs)'
@@ -41,5 +41,6 @@ complete -c gospect -n '__gospect_after -p --pid' -a '(__gospect_targets)'
 complete -c gospect -n '__gospect_after -f --format' -a 'text json folded folded-state pprof speedscope firefox html go perfetto'
 complete -c gospect -n '__gospect_after --unwind' -a 'pcsp fp dwarf'
 complete -c gospect -n '__gospect_after --state' -a 'running runnable syscall waiting'
+complete -c gospect -n '__gospect_after --kind' -a 'heap allocs block mutex goroutine threadcreate'
 complete -c gospect -n "__gospect_verb_is report symbolize; and not __gospect_after $takes_word" -F
 complete -c gospect -n "not __gospect_verb_is ps report symbolize; and test (count (commandline -opc)) -gt 1; and not __gospect_after $takes_path $takes_word" -a '(__gospect_targets)'

@@ -96,6 +96,12 @@ gospect_profile_add(struct gospect_profile *profile, const char *name,
 /* Takes NULL as well. A profile may outlive its target. */
 GOSPECT_API void gospect_profile_destroy(struct gospect_profile *profile);
 
+/* What wall_ns of a sample and total_ns of a group count. */
+enum gospect_unit {
+	GOSPECT_NANOSECONDS = 0,
+	GOSPECT_BYTES = 1, /* a profile of memory; counts are of objects, states say nothing */
+};
+
 struct gospect_profile_info {
 	const char *command;    /* "service (pid 4711)"; "" when it is not known */
 	const char *go_version; /* "" when it is not known */
@@ -114,6 +120,10 @@ struct gospect_profile_info {
 	double error;       /* of each stack's share of all time, 95 % confidence: 0.005 is
 			       half a percentage point */
 	double cpu_percent; /* of one CPU that the recording used */
+	uint32_t unit;      /* an enum gospect_unit: what the times of samples and groups are */
+	uint32_t reserved;
+	/* Of a profile that the runtime keeps, of its values: "inuse_space"; "" of any other. */
+	const char *value_name;
 };
 
 GOSPECT_API const struct gospect_profile_info *

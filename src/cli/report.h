@@ -68,6 +68,17 @@ struct error *report_write_requests(const struct gospect_requests *requests,
 struct error *report_write_requests_json(const struct gospect_requests *requests,
 					 const struct report_requests *how, FILE *out) must_check;
 
+/* A profile of the runtime's own: each row's part of the bytes or of the time, and of how many
+ * objects or events. By function, rows are in the order of what the function itself has. */
+struct error *report_write_values(const struct report_file *file, const struct report_table *table,
+				  FILE *out) must_check;
+/* Whether report_write_table() writes it so. */
+bool report_has_values(const struct report_file *file);
+/* Whether its times are bytes. */
+bool report_has_bytes(const struct report_file *file);
+
+/* "12.3 MiB": at most 8 characters. */
+const char *report_bytes(uint64_t bytes, char text[static 16]);
 /* "12.3 s", "45 ms": at most 8 characters. */
 const char *report_time(uint64_t ns, char text[static 16]);
 /* Adds how long a wait had lasted before the trace, if a minute or longer, as the runtime does. */

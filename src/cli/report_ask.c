@@ -346,6 +346,12 @@ static void keep_only(struct report_ask *ask, const struct report_file *file)
 	ask->table.key = GOSPECT_GROUP_FUNCTION;
 }
 
+void report_ask_settle(struct report_ask *ask, const struct report_file *file)
+{
+	if (!ask->is_chosen && report_has_values(file))
+		ask->table.key = GOSPECT_GROUP_FUNCTION;
+}
+
 struct error *report_ask_read(const struct report_ask *ask, struct report_file *file)
 {
 	bool labels = ask->format || ask->table.key == GOSPECT_GROUP_LABEL;
@@ -369,6 +375,7 @@ static struct error *write_profile(struct report_ask *ask, struct report_file *f
 		err = check_label(ask, file);
 	if (!err && ask->only)
 		keep_only(ask, file);
+	report_ask_settle(ask, file);
 	if (!err)
 		err = source_add(ask->source, file->profile);
 	if (err)

@@ -40,6 +40,8 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 /* Reads the requested data of the file, and writes it. */
 struct error *report_ask_write(struct report_ask *ask, struct report_file *file,
 			       FILE *out) must_check;
+/* Without --by, memory is grouped by function. The file was read. */
+void report_ask_settle(struct report_ask *ask, const struct report_file *file);
 /* Reads what a comparison needs. */
 struct error *report_ask_read(const struct report_ask *ask, struct report_file *file) must_check;
 

@@ -14,7 +14,7 @@
 /* The text of one side of a row. */
 struct side {
 	double percent;
-	double amount; /* goroutines; or seconds, if a profile lacks its duration */
+	double amount; /* goroutines; or seconds, if a profile lacks its duration; or bytes */
 };
 
 struct difference {
@@ -29,7 +29,8 @@ struct differences {
 	size_t capacity;
 	bool is_after;   /* the next rows are those of the second profile */
 	double seconds;  /* the duration of its profile; 0: not known */
-	bool comparable; /* amounts are of goroutines, in both */
+	bool comparable; /* amounts are of goroutines, or bytes, in both */
+	bool is_bytes;
 };
 
 static void differences_release(struct differences *d)
@@ -40,8 +41,10 @@ static void differences_release(struct differences *d)
 }
 #define _cleanup_differences_ _cleanup_(differences_release)
 
-static struct side side_of(const struct gospect_group *g, double seconds)
+static struct side side_of(const struct gospect_group *g, bool is_bytes, double seconds)
 {
+	if (is_bytes)
+		return (struct side){g->all_ns ? 100.0 * g->total_ns / g->all_ns : 0, g->total_ns};
 	if (!g->all_ns)
 		return (struct side){g->all_count ? 100.0 * g->count / g->all_count : 0, g->count};
 	return (struct side){100.0 * g->total_ns / g->all_ns,
@@ -61,8 +64,8 @@ static int add_side(void *arg, const struct gospect_group *g)
 	}
 	row = &d->rows[d->count++];
 	*row = (struct difference){.name = name};
-	*(d->is_after ? &row->after : &row->before) = side_of(g, d->seconds);
-	d->comparable &= !g->all_ns || d->seconds > 0;
+	*(d->is_after ? &row->after : &row->before) = side_of(g, d->is_bytes, d->seconds);
+	d->comparable &= d->is_bytes || !g->all_ns || d->seconds > 0;
 	return 0;
 }
 
@@ -70,6 +73,7 @@ static struct error *must_check add_profile(struct differences *d, const struct 
 					    const struct report_table *table)
 {
 	d->seconds = gospect_profile_info(file->profile)->duration_ns / 1e9;
+	d->is_bytes = report_has_bytes(file);
 	return library_error(
 		gospect_profile_groups(file->profile, table->key, table->label, add_side, d));
 }
@@ -146,6 +150,24 @@ static const char *amount_text(double amount, bool sign, char text[static 24])
 	return text;
 }
 
+static const char *size_text(double bytes, bool sign, char text[static 24])
+{
+	char size[16];
+
+	snprintf(text, 24, "%s%s",
+		 bytes < 0           ? "-"
+		 : bytes > 0 && sign ? "+"
+				     : "",
+		 report_bytes((uint64_t)fabs(bytes), size));
+	return text;
+}
+
+static const char *side_text(const struct differences *d, double amount, bool sign,
+			     char text[static 24])
+{
+	return d->is_bytes ? size_text(amount, sign, text) : amount_text(amount, sign, text);
+}
+
 static void print_row(const struct differences *d, const struct difference *row, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
@@ -154,9 +176,9 @@ static void print_row(const struct differences *d, const struct difference *row,
 	strbuf_addf(&line, "%8.2f %8.2f %+8.2f ", row->before.percent, row->after.percent,
 		    row->after.percent - row->before.percent);
 	if (d->comparable)
-		strbuf_addf(&line, " %8s %8s %10s ", amount_text(row->before.amount, false, t[0]),
-			    amount_text(row->after.amount, false, t[1]),
-			    amount_text(row->after.amount - row->before.amount, true, t[2]));
+		strbuf_addf(&line, " %8s %8s %10s ", side_text(d, row->before.amount, false, t[0]),
+			    side_text(d, row->after.amount, false, t[1]),
+			    side_text(d, row->after.amount - row->before.amount, true, t[2]));
 	strbuf_addf(&line, " %s", terminal_width(out) ? short_function(row->name) : row->name);
 	terminal_write_line(&line, out);
 }
@@ -169,7 +191,8 @@ static void print_rows(const struct differences *d, size_t count, const struct r
 
 	strbuf_addf(&line, "%8s %8s %8s ", "BEFORE %", "AFTER %", "CHANGE");
 	if (d->comparable)
-		strbuf_addf(&line, " %8s %8s %10s ", "BEFORE", "AFTER", "GOROUTINES");
+		strbuf_addf(&line, " %8s %8s %10s ", "BEFORE", "AFTER",
+			    d->is_bytes ? "BYTES" : "GOROUTINES");
 	strbuf_addf(&line, " %s", report_heading(table));
 	terminal_write_line(&line, out);
 	for (size_t i = 0; i < count; i++)
@@ -198,10 +221,14 @@ static void write_json(const struct differences *d, size_t count, const struct r
 		struct json_object *o = json_object_new_object();
 
 		report_add_text(o, "name", row->name);
-		add_side_json(o, "before_percent", "before_goroutines", &row->before,
+		add_side_json(o, "before_percent",
+			      d->is_bytes ? "before_bytes" : "before_goroutines", &row->before,
 			      d->comparable);
-		add_side_json(o, "after_percent", "after_goroutines", &row->after, d->comparable);
-		add_side_json(o, "change_percent", "change_goroutines", &change, d->comparable);
+		add_side_json(o, "after_percent", d->is_bytes ? "after_bytes" : "after_goroutines",
+			      &row->after, d->comparable);
+		add_side_json(o, "change_percent",
+			      d->is_bytes ? "change_bytes" : "change_goroutines", &change,
+			      d->comparable);
 		json_object_array_add(rows.list, o);
 	}
 	report_rows_write_list(&rows);

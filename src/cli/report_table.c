@@ -115,23 +115,12 @@ static void print_group(const struct gospect_group *g, bool with_self, FILE *out
 struct writing {
 	const struct report_table *table;
 	struct report_rows rows;
+	bool is_bytes;
 };
 
 static struct writing begin(const struct report_table *table, FILE *out, struct json_object *list)
 {
-	return (struct writing){table, {table->rows, out, list, 0}};
-}
-
-const char *report_heading(const struct report_table *table)
-{
-	static const char *const headings[] = {
-		[GOSPECT_GROUP_ROOT] = "START FUNCTION",
-		[GOSPECT_GROUP_FUNCTION] = "FUNCTION",
-		[GOSPECT_GROUP_STATE] = "STATE",
-		[GOSPECT_GROUP_WAIT] = "WAIT REASON",
-	};
-
-	return table->key == GOSPECT_GROUP_LABEL ? table->label : headings[table->key];
+	return (struct writing){table, {table->rows, out, list, 0}, false};
 }
 
 static void print_heading(const struct report_table *table, bool timed, FILE *out)
@@ -277,8 +266,10 @@ static bool is_of_starts(const struct report_file *file, const struct report_tab
 struct error *report_write_table(const struct report_file *file, const struct report_table *table,
 				 FILE *out)
 {
-	return is_of_starts(file, table) ? write_starts(file, table, out)
-					 : write_groups(file, table, out);
+	if (is_of_starts(file, table))
+		return write_starts(file, table, out);
+	return report_has_values(file) ? report_write_values(file, table, out)
+				       : write_groups(file, table, out);
 }
 
 /* ---- JSON ---- */
@@ -323,6 +314,12 @@ static int add_group(void *arg, const struct gospect_group *g)
 	}
 	report_add_text(o, "name", g->name);
 	report_add_number(o, "count", g->count);
+	json_object_array_add(w->rows.list, o);
+	if (w->is_bytes) {
+		report_add_number(o, "bytes", g->total_ns);
+		report_add_number(o, "self_bytes", g->self_ns);
+		return 0;
+	}
 	report_add_number(o, "wall_ns", g->total_ns);
 	report_add_number(o, "cpu_ns", g->cpu_ns);
 	report_add_number(o, "self_ns", g->self_ns);
@@ -333,7 +330,6 @@ static int add_group(void *arg, const struct gospect_group *g)
 		report_add_number(o, key, g->state_ns[i]);
 	}
 	json_object_object_add(o, "waits", waits_json(g->waits, g->wait_count));
-	json_object_array_add(w->rows.list, o);
 	return 0;
 }
 
@@ -366,6 +362,7 @@ struct error *report_write_json(const struct report_file *file, const struct rep
 	struct writing w = begin(table, out, json_object_new_array());
 	struct error *err;
 
+	w.is_bytes = report_has_bytes(file);
 	if (is_of_starts(file, table))
 		err = read_starts(file, add_start, &w);
 	else

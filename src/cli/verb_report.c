@@ -87,7 +87,7 @@ static int put(void *arg, const void *bytes, size_t size)
 	return fwrite(bytes, 1, size, arg) == size ? 0 : errno;
 }
 
-static struct error *write_diff(const struct report_verb *v, struct report_file *file, FILE *out)
+static struct error *write_diff(struct report_verb *v, struct report_file *file, FILE *out)
 {
 	_cleanup_report_file_ struct report_file before = {0};
 	struct error *err = report_ask_read(&v->ask, file);
@@ -96,6 +96,12 @@ static struct error *write_diff(const struct report_verb *v, struct report_file 
 		err = report_file_open(v->before, v->exe, &before);
 	if (!err)
 		err = report_ask_read(&v->ask, &before);
+	if (!err && report_has_bytes(&before) != report_has_bytes(file))
+		err = error_format(
+			ERROR_USAGE,
+			"cannot compare %s with %s: one is a profile of memory, the other of time",
+			v->before, v->path);
+	report_ask_settle(&v->ask, file);
 	if (!err)
 		err = source_add(v->ask.source, file->profile);
 	if (!err && v->ask.format)

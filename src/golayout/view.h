@@ -67,6 +67,12 @@ struct timer_view {
 	const uint8_t *bytes;
 };
 
+/* Of the runtime's profiles: runtime/mprof.go. */
+struct bucket_view {
+	const struct golayout_numbers *n;
+	const uint8_t *bytes;
+};
+
 #define VIEW_FIELD(object, name, type)                                                 \
 	static inline type object##_view_##name(struct object##_view v)                \
 	{                                                                              \
@@ -131,6 +137,11 @@ VIEW_FIELD(poll, wg, uint64_t)
 
 VIEW_FIELD(timer, when, uint64_t)
 
+VIEW_FIELD(bucket, allnext, uint64_t)
+VIEW_FIELD(bucket, typ, uint64_t)
+VIEW_FIELD(bucket, size, uint64_t)
+VIEW_FIELD(bucket, nstk, uint64_t)
+
 #undef VIEW_FIELD
 
 /* The address of a field of the object at this address; 0: this version has no such field. */
@@ -151,6 +162,7 @@ FIELD_ADDRESS(g, status)
 FIELD_ADDRESS(g, tracking_seq)
 
 FIELD_ADDRESS(m, alllink)
+FIELD_ADDRESS(m, createstack)
 FIELD_ADDRESS(m, curg)
 FIELD_ADDRESS(m, g0)
 FIELD_ADDRESS(m, gsignal)

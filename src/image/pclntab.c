@@ -413,6 +413,19 @@ static bool inlined_call(const struct pclntab *tab, const struct go_func *f, str
 	return ret->function && *pc < f->end;
 }
 
+uint64_t pclntab_inlined_at(const struct pclntab *first, uint64_t stack_pc)
+{
+	uint64_t pc = stack_pc_lookup(stack_pc), at = pc;
+	struct go_frame frame = {0};
+	struct bytes tree;
+	struct go_func f;
+
+	if (stack_pc_is_pseudo(stack_pc) || !pclntab_find(first, pc, &f) ||
+	    !funcdata(f.tab, &f, FUNCDATA_INLINE_TREE, &tree))
+		return 0;
+	return inlined_call(f.tab, &f, tree, &at, &frame) && at != pc ? at : 0;
+}
+
 size_t pclntab_frames(const struct pclntab *first, uint64_t stack_pc, struct go_frame *ret,
 		      size_t max)
 {

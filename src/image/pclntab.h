@@ -141,6 +141,10 @@ int32_t pclntab_sp_delta(const struct go_func *f, uint64_t pc);
 size_t pclntab_frames(const struct pclntab *tab, uint64_t stack_pc, struct go_frame *ret,
 		      size_t max);
 
+/* The address of the call that was inlined in its place, for the innermost function at a word; 0:
+ * that function was not inlined. */
+uint64_t pclntab_inlined_at(const struct pclntab *tab, uint64_t stack_pc);
+
 /* How many calls were inlined in the function, and of which function the i-th is: its name as the
  * table has it, or NULL. */
 size_t pclntab_inlined_count(const struct go_func *f);

@@ -31,6 +31,14 @@ void gospect_profile_destroy(struct gospect_profile *p)
 	free(p);
 }
 
+/* Without a preferred type it is the last one, as for pprof. */
+static const char *value_name(const struct profile *p)
+{
+	uint32_t last = p->type_count ? p->types[p->type_count - 1].type : 0;
+
+	return intern_get(&p->strings, p->preferred ? p->preferred : last);
+}
+
 void profile_describe(struct gospect_profile *p, bool has_functions)
 {
 	const struct profile *from = p->profile;
@@ -41,6 +49,8 @@ void profile_describe(struct gospect_profile *p, bool has_functions)
 	p->info.duration_ns = from->duration_ns;
 	p->info.period_ns = from->period_ns;
 	p->info.has_functions = has_functions;
+	p->info.unit = from->unit == PROFILE_BYTES ? GOSPECT_BYTES : GOSPECT_NANOSECONDS;
+	p->info.value_name = value_name(from);
 	p->info.samples = 0;
 	for (size_t i = 0; i < from->count; i++)
 		p->info.samples += from->samples[i].count;

@@ -1,8 +1,8 @@
 /*
  * Folded stacks, for flamegraph.pl and similar tools: one line for each stack, "root;...;leaf
- * WEIGHT", merged and sorted. The weight is wall time in microseconds, rounded; a profile without
- * time (a dump) has the count instead. In a name, ';' becomes ':' and what is not printable is
- * escaped.
+ * WEIGHT", merged and sorted. The weight is wall time in microseconds, rounded, or bytes; a profile
+ * without either (a dump) has the count instead. In a name, ';' becomes ':' and what is not
+ * printable is escaped.
  *
  * Lines repeat common callers. With stacks of 30,000 frames, an input of 1 MB could make hundreds
  * of GB. So a line and the file have limits; one line counts the rest.
@@ -92,6 +92,14 @@ static struct error *add_sample(struct folded *f, const struct profile_sample *s
 	return NULL;
 }
 
+/* In thousandths. */
+static uint64_t weight_of(const struct profile *p, const struct profile_sample *sample, bool timed)
+{
+	if (p->unit == PROFILE_BYTES)
+		return sample->wall_ns * 1000;
+	return timed ? sample->wall_ns : sample->count * 1000;
+}
+
 static struct error *add_samples(struct folded *f, const struct profile *p)
 {
 	_cleanup_symbol_stack_ struct symbol_stack stack = {0};
@@ -100,8 +108,7 @@ static struct error *add_samples(struct folded *f, const struct profile *p)
 
 	profile_totals(p, &count, &wall);
 	for (size_t i = 0; i < p->count && !err; i++)
-		err = add_sample(f, &p->samples[i],
-				 wall ? p->samples[i].wall_ns : p->samples[i].count * 1000, &stack);
+		err = add_sample(f, &p->samples[i], weight_of(p, &p->samples[i], wall), &stack);
 	return err;
 }
 

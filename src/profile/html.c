@@ -2,7 +2,8 @@
  * The flame graph: one HTML file that needs no network. The page (page/) is built into gospect. It
  * holds the profile as JSON, in which the numbers are packed:
  *
- *   {"version":4, "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
+ *   {"version":4, "unit": only of values that the runtime keeps: "bytes", "nanoseconds" or "count",
+ *    "command":, "go_version":, "gospect":, "time_ns":, "duration_ns":, "period_ns":,
  *    "comments":[text...], "label_sets":[[key,value,...]...],
  *    "stands_out":[{"text":, "focus":, "kinds":[...], "waits":[...], "idle":}...],
  *    "sources":[{"file":text, "first":number of its first line here, "lines":[text...]}...],
@@ -263,6 +264,13 @@ static struct error *write_member(const char *name, const char *text, FILE *out)
 	return json_text_write(text ? text : "", out);
 }
 
+static const char *unit_of(const struct profile *p)
+{
+	if (p->unit == PROFILE_BYTES)
+		return "bytes";
+	return p->type_count > 1 ? "nanoseconds" : "count";
+}
+
 static struct error *write_header(const struct profile *p, FILE *out)
 {
 	struct error *err;
@@ -271,6 +279,9 @@ static struct error *write_header(const struct profile *p, FILE *out)
 		"{\"version\":4,\n\"time_ns\":%" PRIu64 ",\n\"duration_ns\":%" PRIu64
 		",\n\"period_ns\":%" PRIu64,
 		p->time_ns, p->duration_ns, p->period_ns);
+	/* Of the runtime's own values; else there are goroutines, their states and their time. */
+	if (p->type_count || p->unit == PROFILE_BYTES)
+		fprintf(out, ",\n\"unit\":\"%s\"", unit_of(p));
 	err = write_member("gospect", GOSPECT_VERSION, out);
 	if (!err)
 		err = write_member("command", p->command, out);

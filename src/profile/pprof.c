@@ -7,6 +7,9 @@
  * states. A stack's word is one Location at the address that is looked up, inlined calls are its
  * Lines. A word whose innermost frame is a wrapper that only some stacks hide is two Locations. A
  * profile without time (a dump) has `samples` as its default.
+ *
+ * The runtime's own profiles have the types, values and labels that Go writes (runtime/pprof), and
+ * a sample without a visible frame has no location.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -185,7 +188,7 @@ static size_t sample_locations(struct pprof *pp, const struct profile_sample *sa
 		if (shown)
 			pp->ids[n++] = location_id(pp, word, shown);
 	}
-	if (!n)
+	if (!n && !pp->profile->type_count)
 		pp->ids[n++] = location_id(pp, symbols_lone(pp->symbols, sample), 1);
 	return n;
 }
@@ -205,6 +208,8 @@ static int64_t own_label_key(struct pprof *pp, uint32_t key)
 {
 	const char *name = intern_get(&pp->profile->strings, key);
 
+	if (pp->profile->type_count)
+		return interned_id(pp, key);
 	if (!strcmp(name, "state"))
 		return string_id(pp, "label.state");
 	if (!strcmp(name, "wait"))
@@ -235,6 +240,18 @@ static void add_own_label(struct pprof *pp, size_t *n, const struct profile_labe
 	++*n;
 }
 
+/* Go writes it even where it is 0. */
+static void add_size(struct pprof *pp, size_t *n, const struct profile_values *values)
+{
+	if (!values->has_size)
+		return;
+	pprof__label__init(&pp->labels[*n]);
+	pp->labels[*n].key = string_id(pp, "bytes");
+	pp->labels[*n].num = values->object_size;
+	pp->label_pointers[*n] = &pp->labels[*n];
+	++*n;
+}
+
 static size_t sample_labels(struct pprof *pp, const struct profile_sample *sample)
 {
 	size_t room = sample->label_count + 4, n = 0;
@@ -244,11 +261,16 @@ static size_t sample_labels(struct pprof *pp, const struct profile_sample *sampl
 		pp->failed = true;
 		return 0;
 	}
-	add_label(pp, &n, string_id(pp, "state"), string_id(pp, profile_state_name(sample->state)));
-	add_label(pp, &n, string_id(pp, "wait"), interned_id(pp, sample->wait));
+	if (!pp->profile->type_count) {
+		add_label(pp, &n, string_id(pp, "state"),
+			  string_id(pp, profile_state_name(sample->state)));
+		add_label(pp, &n, string_id(pp, "wait"), interned_id(pp, sample->wait));
+	}
 	for (uint32_t i = 0; i < sample->label_count; i++)
 		add_own_label(pp, &n, &sample->labels[i]);
-	if (pp->whole) {
+	if (pp->profile->type_count) {
+		add_size(pp, &n, &pp->profile->values[sample - pp->profile->samples]);
+	} else if (pp->whole) {
 		add_number(pp, &n, RAW_IDLE_COUNT, sample->idle_count);
 		add_number(pp, &n, RAW_IDLE_NS, sample->idle_ns);
 	}
@@ -265,6 +287,10 @@ static void emit_sample(struct pprof *pp, const struct profile_sample *sample)
 	message.location_id = pp->ids;
 	message.n_value = ARRAY_SIZE(values);
 	message.value = values;
+	if (pp->profile->type_count) {
+		message.n_value = pp->profile->type_count;
+		message.value = pp->profile->values[sample - pp->profile->samples].values;
+	}
 	message.n_label = sample_labels(pp, sample);
 	message.label = pp->label_pointers;
 	piece.n_sample = 1;
@@ -317,6 +343,36 @@ static void emit_comments(struct pprof *pp)
 	strbuf_addf(&command, RAW_COMMAND "%s", pp->profile->command);
 	pp->failed |= command.failed;
 	emit_comment(pp, command.data);
+}
+
+static Pprof__ValueType type_of(struct pprof *pp, const struct profile_value_type *t)
+{
+	Pprof__ValueType type = PPROF__VALUE_TYPE__INIT;
+
+	type.type = interned_id(pp, t->type);
+	type.unit = interned_id(pp, t->unit);
+	return type;
+}
+
+static void emit_header_of_values(struct pprof *pp)
+{
+	const struct profile *p = pp->profile;
+	Pprof__ValueType values[PROFILE_MOST_VALUES], *types[PROFILE_MOST_VALUES];
+	Pprof__ValueType period_type = type_of(pp, &p->period_type);
+	Pprof__Profile piece = PPROF__PROFILE__INIT;
+
+	for (size_t i = 0; i < p->type_count; i++) {
+		values[i] = type_of(pp, &p->types[i]);
+		types[i] = &values[i];
+	}
+	piece.n_sample_type = p->type_count;
+	piece.sample_type = types;
+	piece.default_sample_type = interned_id(pp, p->preferred);
+	piece.period_type = &period_type;
+	piece.period = p->period_ns;
+	piece.time_nanos = p->time_ns;
+	piece.duration_nanos = p->duration_ns;
+	emit(pp, &piece);
 }
 
 static void emit_header(struct pprof *pp)
@@ -407,7 +463,10 @@ static struct error *must_check write_all(const struct profile *p,
 	err = gzip_open(&pp.gz, out);
 	if (err)
 		return err;
-	emit_header(&pp);
+	if (p->type_count)
+		emit_header_of_values(&pp);
+	else
+		emit_header(&pp);
 	for (size_t i = 0; i < p->count; i++)
 		emit_sample(&pp, &p->samples[i]);
 	emit_mappings(&pp);

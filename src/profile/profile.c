@@ -37,6 +37,7 @@ void profile_destroy(struct profile *p)
 		free(p->mappings[i].build_id);
 	}
 	free(p->samples);
+	free(p->values);
 	free(p->comments);
 	free(p->mappings);
 	free(p->words);
@@ -182,6 +183,34 @@ struct error *profile_append(struct profile *p, const struct profile_sample *sam
 	return NULL;
 }
 
+struct error *profile_append_values(struct profile *p, const struct profile_sample *sample,
+				    const struct profile_values *values)
+{
+	struct error *err;
+
+	if (!array_reserve(&p->values, &p->value_capacity, p->count + 1))
+		return &error_no_memory;
+	err = profile_append(p, sample);
+	if (!err)
+		p->values[p->count - 1] = *values;
+	return err;
+}
+
+struct error *profile_add_type(struct profile *p, const char *type, const char *unit)
+{
+	struct profile_value_type *t = &p->types[p->type_count];
+
+	if (p->type_count == PROFILE_MOST_VALUES)
+		return error_format(ERROR_CORRUPT, "a profile has more than %d types of values",
+				    PROFILE_MOST_VALUES);
+	t->type = intern_string(&p->strings, type);
+	t->unit = intern_string(&p->strings, unit);
+	if (t->type == INTERN_FAILED || t->unit == INTERN_FAILED)
+		return &error_no_memory;
+	p->type_count++;
+	return NULL;
+}
+
 struct error *profile_add_comment(struct profile *p, const char *format, ...)
 {
 	char *comment = NULL;
@@ -265,6 +294,8 @@ static void keep_samples(struct profile *p, uint32_t key, uint32_t value, uint32
 
 		if (places)
 			places[i] = keeps ? kept : TIMELINE_NO_ROW;
+		if (keeps && p->values)
+			p->values[kept] = p->values[i];
 		if (keeps)
 			p->samples[kept++] = p->samples[i];
 		else

@@ -52,6 +52,25 @@ struct profile_sample {
 	uint32_t program;           /* of a merged profile: its frame in the symbols + 1; 0: none */
 };
 
+/*
+ * The values of the runtime's own profiles, as their files have them. For tables and pages, the
+ * count and wall_ns of a sample are two of them: the count, and the time or the bytes.
+ */
+#define PROFILE_MOST_VALUES 4
+
+struct profile_value_type {
+	uint32_t type; /* both in profile->strings: "inuse_space", "bytes" */
+	uint32_t unit;
+};
+
+struct profile_values {
+	int64_t values[PROFILE_MOST_VALUES];
+	int64_t object_size; /* the numeric label `bytes` */
+	bool has_size;
+};
+
+enum profile_unit { PROFILE_NANOSECONDS, PROFILE_BYTES };
+
 struct profile_mapping {
 	uint64_t start;
 	uint64_t end;
@@ -74,12 +93,22 @@ struct profile {
 	size_t capacity;
 	struct map index; /* hash of a sample's key -> its index + 1 */
 
+	/* The runtime's own values; without types, samples are looks at goroutines and their times.
+	 */
+	struct profile_value_type types[PROFILE_MOST_VALUES];
+	size_t type_count;
+	struct profile_value_type period_type;
+	uint32_t preferred;            /* the type that is shown first, in strings; 0: not said */
+	struct profile_values *values; /* of each of `samples` */
+	size_t value_capacity;
+	enum profile_unit unit; /* of wall_ns */
+
 	/* The facts about the profile; the strings belong to it. */
 	char *command;    /* of the target, for titles */
 	char *go_version; /* "go1.27.2" */
 	uint64_t time_ns; /* wall clock time of its start, since 1970 */
 	uint64_t duration_ns;
-	uint64_t period_ns; /* of one tick */
+	uint64_t period_ns; /* of one tick; of values: as their file has it */
 	/* Comments on how exact it is: rate, missed ticks, torn reads ... */
 	char **comments;
 	size_t comment_count;
@@ -107,6 +136,11 @@ struct error *profile_add_at(struct profile *p, const struct profile_sample *sam
 			     uint32_t *ret) must_check;
 /* Likewise, but always creates a new sample. */
 struct error *profile_append(struct profile *p, const struct profile_sample *sample) must_check;
+/* Likewise, of a profile that has types of values. */
+struct error *profile_append_values(struct profile *p, const struct profile_sample *sample,
+				    const struct profile_values *values) must_check;
+/* Adds a type of values. */
+struct error *profile_add_type(struct profile *p, const char *type, const char *unit) must_check;
 /* The index of the sample with the same stack, state, wait reason and labels; false: there is
  * none. */
 bool profile_find(const struct profile *p, const struct profile_sample *sample, uint32_t *ret);

@@ -66,6 +66,8 @@ struct reading {
 	size_t label_capacity;
 	bool raw;
 	size_t count_at, wall_at, cpu_at; /* indices of the values of a sample; SIZE_MAX: none */
+	size_t kept[PROFILE_MOST_VALUES]; /* of the values, for each of the profile's types */
+	struct profile_values values;     /* of the sample that is read */
 };
 
 static void reading_release(struct reading *r)
@@ -123,9 +125,63 @@ static const char *text(const struct reading *r, int64_t number)
 		       : "";
 }
 
-/* Chooses the values of a sample that are used. */
-static void choose_values(struct reading *r)
+static bool is_bytes(const struct reading *r, size_t i)
 {
+	return !strcmp(text(r, r->message->sample_type[i]->unit), "bytes");
+}
+
+static struct error *keep_type(struct reading *r, size_t i)
+{
+	const Pprof__ValueType *t = r->message->sample_type[i];
+
+	r->kept[r->profile->type_count] = i;
+	return profile_add_type(r->profile, text(r, t->type), text(r, t->unit));
+}
+
+static struct error *keep_preferred(struct reading *r)
+{
+	const Pprof__ValueType *period = r->message->period_type;
+	struct profile *p = r->profile;
+
+	p->preferred =
+		intern_string(&p->strings, text(r, r->message->sample_type[r->wall_at]->type));
+	p->period_type.type = intern_string(&p->strings, period ? text(r, period->type) : "");
+	p->period_type.unit = intern_string(&p->strings, period ? text(r, period->unit) : "");
+	return p->preferred == INTERN_FAILED || p->period_type.type == INTERN_FAILED ||
+			       p->period_type.unit == INTERN_FAILED
+		       ? &error_no_memory
+		       : NULL;
+}
+
+/*
+ * A profile of memory: its bytes are shown, of the type that the file prefers, else of the last
+ * one, as pprof does, with the count before it. All of its values are kept, if there are not many.
+ */
+static struct error *choose_bytes(struct reading *r)
+{
+	size_t n = r->message->n_sample_type;
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (is_bytes(r, i) &&
+		    (r->wall_at == SIZE_MAX ||
+		     r->message->sample_type[r->wall_at]->type != r->message->default_sample_type))
+			r->wall_at = i;
+	for (size_t i = 0; i < n; i++)
+		if (!is_bytes(r, i) && (r->count_at == SIZE_MAX || i < r->wall_at))
+			r->count_at = i;
+	r->profile->unit = PROFILE_BYTES;
+	for (size_t i = 0; i < n && !err; i++)
+		if (n <= PROFILE_MOST_VALUES || i == r->wall_at || i == r->count_at)
+			err = keep_type(r, i);
+	return err ? err : keep_preferred(r);
+}
+
+/* Chooses the values of a sample that are used. */
+static struct error *choose_values(struct reading *r)
+{
+	bool has_bytes = false;
+
 	r->count_at = r->wall_at = r->cpu_at = SIZE_MAX;
 	for (size_t i = 0; i < r->message->n_sample_type; i++) {
 		const char *type = text(r, r->message->sample_type[i]->type);
@@ -137,9 +193,14 @@ static void choose_values(struct reading *r)
 			r->wall_at = i;
 		else if (r->count_at == SIZE_MAX)
 			r->count_at = i;
+		has_bytes |= is_bytes(r, i);
 	}
 	if (r->wall_at == SIZE_MAX)
 		r->wall_at = r->cpu_at;
+	if (!has_bytes || r->wall_at != SIZE_MAX)
+		return NULL;
+	r->count_at = SIZE_MAX;
+	return choose_bytes(r);
 }
 
 static struct error *index_functions(struct reading *r)
@@ -273,6 +334,10 @@ static struct error *read_labels(struct reading *r, const Pprof__Sample *s,
 
 		if (!spend(&r->work, strlen(key) + strlen(text(r, s->label[i]->str))))
 			return too_large();
+		if (!s->label[i]->str && !strcmp(key, "bytes")) {
+			r->values.object_size = s->label[i]->num;
+			r->values.has_size = true;
+		}
 		if (!s->label[i]->str && !strcmp(key, RAW_IDLE_COUNT))
 			ret->idle_count = s->label[i]->num;
 		else if (!s->label[i]->str && !strcmp(key, RAW_IDLE_NS))
@@ -310,8 +375,14 @@ static struct error *read_sample(struct reading *r, const Pprof__Sample *s)
 	sample.count = value_of(s, r->count_at);
 	sample.wall_ns = value_of(s, r->wall_at);
 	sample.cpu_ns = value_of(s, r->cpu_at);
+	r->values = (struct profile_values){0};
+	for (size_t i = 0; i < r->profile->type_count; i++)
+		r->values.values[i] = r->kept[i] < s->n_value ? s->value[r->kept[i]] : 0;
 	err = read_labels(r, s, &sample);
-	return err ? err : profile_append(r->profile, &sample);
+	if (err)
+		return err;
+	return r->profile->type_count ? profile_append_values(r->profile, &sample, &r->values)
+				      : profile_append(r->profile, &sample);
 }
 
 static int by_start(const void *a, const void *b)
@@ -399,7 +470,9 @@ static struct error *read_all(struct reading *r)
 	const Pprof__Profile *m = r->message;
 	struct error *err;
 
-	choose_values(r);
+	err = choose_values(r);
+	if (err)
+		return err;
 	if (r->count_at == SIZE_MAX && r->wall_at == SIZE_MAX)
 		return corrupt("its samples have no values");
 	err = index_functions(r);

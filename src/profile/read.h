@@ -1,6 +1,6 @@
 /*
- * Reads profiles from pprof files: those of gospect, and others whose samples have a count or a
- * time of goroutines (Go's CPU, goroutine, mutex and block profiles, and fgprof's).
+ * Reads profiles from pprof files: those of gospect, and others whose samples have a count, and a
+ * time or bytes (Go's CPU, heap, goroutine, mutex and block profiles, and fgprof's).
  */
 #ifndef PROFILE_READ_H
 #define PROFILE_READ_H

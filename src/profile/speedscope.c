@@ -1,7 +1,8 @@
 /*
  * speedscope's file format (speedscope.app/file-format-schema.json): "sampled" profiles whose
- * samples are stacks, root first, and whose weights are nanoseconds of wall time; a profile without
- * time (a dump) has counts and the unit "none". Written piece by piece, so stacks need no memory.
+ * samples are stacks, root first, and whose weights are nanoseconds of wall time, or bytes; a
+ * profile without either (a dump) has counts and the unit "none". Written piece by piece, so stacks
+ * need no memory.
  *
  * If the recording's times are known, each state has a profile, whose samples are in the order of
  * their time. Otherwise there is one profile in no order.
@@ -115,7 +116,10 @@ static struct error *write_profile(const struct speedscope *s, const char *name,
 	fputs("{\"type\":\"sampled\",\"name\":", s->out);
 	err = json_text_write(name, s->out);
 	fprintf(s->out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n",
-		s->order.timed ? "nanoseconds" : "none", sum_of(s, state));
+		s->profile->unit == PROFILE_BYTES ? "bytes"
+		: s->order.timed                  ? "nanoseconds"
+						  : "none",
+		sum_of(s, state));
 	if (!err)
 		err = write_stacks(s, state);
 	write_weights(s, state);

@@ -651,8 +651,12 @@ struct error *stands_out_find(const struct profile *p, const struct profile_symb
 								   say_waits};
 	_cleanup_stands_out_ struct stands_out out = {0};
 	struct finder f = {.profile = p, .symbols = symbols, .out = &out, .most = MAX_GRAVE};
-	struct error *err = tally_make(p, symbols, &f.tally);
+	struct error *err;
 
+	*ret = (struct stands_out){0};
+	if (p->type_count || p->unit == PROFILE_BYTES)
+		return NULL; /* the sentences are about goroutines and their time */
+	err = tally_make(p, symbols, &f.tally);
 	if (!err)
 		err = rhythm_find(p, &f.tally, &f.rhythm);
 	if (!err)

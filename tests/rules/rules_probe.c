@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "golayout/golayout.h"
+#include "golayout/heap_variables.h"
 #include "golayout/runtime_variables.h"
 
 static const char *const numbers[] = {
@@ -33,6 +34,17 @@ static void print_variables(const char *how, const struct golayout_variables *v)
 	printf("%s wait_reason_strings %#" PRIx64 "\n", how, v->wait_reason_strings);
 }
 
+/* The rates of blocking are left out: not every program has the functions that lead to them. */
+static void print_heap_variables(const char *how, const struct heap_variables *v)
+{
+	printf("%s mbuckets %#" PRIx64 "\n", how, v->mbuckets);
+	printf("%s bbuckets %#" PRIx64 "\n", how, v->bbuckets);
+	printf("%s xbuckets %#" PRIx64 "\n", how, v->xbuckets);
+	printf("%s cycle %#" PRIx64 "\n", how, v->cycle);
+	printf("%s publish_lock %#" PRIx64 "\n", how, v->publish_lock);
+	printf("%s mem_rate %#" PRIx64 "\n", how, v->mem_rate);
+}
+
 static void print_differences(const struct golayout *lay)
 {
 	const int32_t *mine = (const int32_t *)&lay->n;
@@ -46,6 +58,7 @@ static void print_differences(const struct golayout *lay)
 static struct error *print_layout(struct image *img, struct target *t, struct golayout **ret)
 {
 	struct golayout_variables by_rules = {0};
+	struct heap_variables heap;
 	uint64_t start = clock_now();
 	struct golayout *lay;
 	struct error *err = golayout_open(img, t, &lay);
@@ -64,6 +77,14 @@ static struct error *print_layout(struct image *img, struct target *t, struct go
 	err = variables_find_by_rules(img, &lay->n, &by_rules);
 	if (!err)
 		print_variables("rule", &by_rules);
+	if (!err)
+		err = heap_variables_find(img, lay, &heap);
+	if (!err)
+		print_heap_variables("found", &heap);
+	if (!err)
+		err = heap_variables_find_by_rules(img, lay, &heap);
+	if (!err)
+		print_heap_variables("rule", &heap);
 	return err;
 }
 

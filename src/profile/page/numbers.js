@@ -8,6 +8,13 @@ function formatTime(ns) {
 	return ns ? Math.round(ns) + " ns" : "0";
 }
 
+function formatBytes(bytes) {
+	let value = bytes, unit = 0;
+	for (; value >= 999.5 && unit < 5; unit++)
+		value /= 1024;
+	return unit ? `${digits(value)} ${["", "KiB", "MiB", "GiB", "TiB", "PiB"][unit]}` : `${formatInteger(bytes)} B`;
+}
+
 function digits(x) {
 	if (x >= 99.95)
 		return formatInteger(x);

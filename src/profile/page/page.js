@@ -1,6 +1,8 @@
 /* The page: from the view that is chosen to what is seen, and from clicks and keys to the next view. */
 
 const METRICS = { wall: "wall time", cpu: "CPU time", count: "samples" };
+/* Of what the runtime keeps by itself. */
+const VALUES = { bytes: { wall: "bytes", count: "objects" }, nanoseconds: { wall: "time", count: "events" }, count: { count: "count" } };
 const WIDE = matchMedia("(min-width: 1100px)"); /* as in the style */
 
 class Page {
@@ -46,6 +48,7 @@ class Page {
 		for (const part of [this.palette, this.graph, this.sandwich, this.teller, this.table, this.goroutines, this.source])
 			part.use(profile);
 		describeRecording(profile);
+		$("states").hidden = $("colour-wait").hidden = Boolean(profile.unit);
 		drawStandsOut(profile.stands_out, sentence => this.showSentence(sentence));
 		this.readAddress();
 	}
@@ -63,8 +66,10 @@ class Page {
 	first() {
 		const metric = this.metrics[0] || "count";
 		const first = firstView(metric, this.filters.isNearlyAllIdle(metric));
+		if (this.profile.unit)
+			first.colour = "package";
 		if (this.profile.before)
-			Object.assign(first, { colour: "change", sort: "change", measure: this.profile.duration_ns ? "share" : "count" });
+			Object.assign(first, { colour: "change", sort: "change", measure: this.profile.duration_ns || this.profile.unit ? "share" : "count" });
 		return first;
 	}
 
@@ -264,8 +269,11 @@ class Page {
 	}
 
 	format(value) {
+		const { unit } = this.profile;
 		if (this.view.metric !== "count")
-			return formatTime(value);
+			return unit === "bytes" ? formatBytes(value) : formatTime(value);
+		if (unit)
+			return formatCount(value, { bytes: "object", nanoseconds: "event", count: "sample" }[unit]);
 		return formatCount(value, this.profile.duration_ns ? "sample" : "goroutine");
 	}
 
@@ -283,7 +291,7 @@ class Page {
 		$("fold").checked = s.fold;
 		$("metric-row").hidden = this.metrics.length < 2;
 		if (!$("metric").length)
-			$("metric").append(...this.metrics.map(m => new Option(METRICS[m], m)));
+			$("metric").append(...this.metrics.map(m => new Option((VALUES[this.profile.unit] || METRICS)[m], m)));
 		$("metric").value = s.metric;
 		for (const name of ["focus", "ignore", "hide"])
 			if (document.activeElement !== $(name))

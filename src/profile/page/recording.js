@@ -5,9 +5,11 @@ function describeRecording(p) {
 	document.title = (p.command || "profile") + " – gospect";
 	$("command").textContent = p.command || "gospect";
 	$("version").textContent = p.gospect;
+	if (p.unit === "bytes" && p.period_ns > 1)
+		facts.push(`one allocation in ${formatBytes(p.period_ns)} is sampled`);
 	if (seconds)
-		facts.push(formatTime(p.duration_ns) + (p.period_ns ? ` at ${Math.round(1e9 / p.period_ns)} Hz` : ""));
-	if (wall && seconds)
+		facts.push(formatTime(p.duration_ns) + (p.period_ns && !p.unit ? ` at ${Math.round(1e9 / p.period_ns)} Hz` : ""));
+	if (wall && seconds && !p.unit)
 		facts.push(`${digits(wall / p.duration_ns)} goroutines on average`);
 	if (p.before)
 		facts.push(`compared with ${p.before.command || "another profile"}` + (p.before.time_ns ? ` of ${new Date(p.before.time_ns / 1e6).toLocaleString()}` : ""));

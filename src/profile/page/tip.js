@@ -23,6 +23,8 @@ class Teller {
 			const kind = sampleKind[i], key = kind * strings.length + (kind >= WAITING ? sampleWait[i] : 0);
 			sums.set(key, (sums.get(key) || 0) + values[i]);
 		}
+		if (this.profile.unit)
+			return [];
 		return [...sums].sort((a, b) => b[1] - a[1]).map(([key, time]) => {
 			const kind = Math.floor(key / strings.length), wait = strings[key % strings.length];
 			return [kind, kind >= WAITING ? "blocked on " + (wait || NO_VALUE) : KINDS[kind].title, time];
@@ -34,14 +36,14 @@ class Teller {
 		if (page.comparison)
 			return page.comparison.rows(before[node], after[node]);
 		const time = total[node], whole = page.filtered.total;
-		const rows = [["time", `${page.format(time)} · ${formatShare(time, whole)}`]];
+		const rows = [[this.profile.unit === "bytes" ? "memory" : "time", `${page.format(time)} · ${formatShare(time, whole)}`]];
 		if (page.view.metric === "count")
 			rows[0][0] = "seen";
 		if (node)
 			rows.push([graph.inverted ? "of its callee" : "of its caller", formatShare(time, total[parent[node]])]);
 		if (!graph.inverted)
 			rows.push(["self", `${page.format(self[node])} · ${formatShare(self[node], whole)}`]);
-		if (page.view.metric === "wall" && page.duration)
+		if (page.view.metric === "wall" && page.duration && !this.profile.unit)
 			rows.push(["on average", formatAmount(time / page.duration, "goroutine")]);
 		return rows;
 	}

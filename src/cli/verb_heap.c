@@ -1,0 +1,203 @@
+#include <gospect/heap.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/outfile.h"
+#include "cli/common_options.h"
+#include "cli/duration.h"
+#include "cli/format_names.h"
+#include "cli/report.h"
+#include "cli/stop.h"
+
+enum { KEY_KIND = 0x7200, KEY_LIVE };
+
+#define MOST_SECONDS 86400
+
+struct heap_verb {
+	struct common_options request;
+	struct gospect_heap_options how;
+	struct report_table table;
+	enum gospect_format format; /* GOSPECT_TEXT, GOSPECT_JSON: tables */
+};
+
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Profile:", 4},
+	 {"kind", KEY_KIND, "KIND", 0,
+	  "heap (memory in use, the default), allocs (allocated since the start), block, mutex, "
+	  "goroutine or threadcreate",
+	  4},
+	 {"live", KEY_LIVE, "DURATION", 0,
+	  "Show what is allocated from now on, for this long, by the stacks that allocate it", 4},
+	 {"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 4},
+	 {0}};
+
+static error_t parse_kind(const char *arg, struct argp_state *state)
+{
+	static const char *const names[] = {
+		[GOSPECT_HEAP] = "heap",           [GOSPECT_ALLOCS] = "allocs",
+		[GOSPECT_BLOCK] = "block",         [GOSPECT_MUTEX] = "mutex",
+		[GOSPECT_GOROUTINE] = "goroutine", [GOSPECT_THREADCREATE] = "threadcreate",
+	};
+	struct heap_verb *v = state->input;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (!strcmp(arg, names[i])) {
+			v->how.kind = i;
+			return 0;
+		}
+	}
+	return wrong_option(
+		state,
+		"--kind: unknown profile '%s'; use heap, allocs, block, mutex, goroutine or threadcreate",
+		arg);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct heap_verb *v = state->input;
+	double rows;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &v->request;
+		state->child_inputs[1] = &v->request.target;
+		return 0;
+	case KEY_KIND:
+		return parse_kind(arg, state);
+	case KEY_LIVE:
+		return parse_duration_option(arg, 0.1, MOST_SECONDS, &v->how.live, state);
+	case 'n':
+		if (!parse_number(arg, 0, 1e6, &rows))
+			return wrong_option(state, "invalid number of rows '%s'", arg);
+		v->table.rows = rows;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static const struct argp_child children[] = {{&common_options_without_filter_argp, 0, NULL, 0},
+					     {&target_options_core_argp, 0, NULL, 0},
+					     {0}};
+
+static const struct argp argp =
+	{options,
+	 parse,
+	 "PID|NAME\n-- COMMAND ARGS...\n--core FILE",
+	 "Prints a profile that the Go runtime of a program keeps by itself: memory in use by the "
+	 "stacks that allocated it, and others. The values are those that the program's own "
+	 "/debug/pprof has; it does not need to have that. The program is not stopped.\v"
+	 "Formats: text and json (a table), pprof (.pb.gz, .pprof), folded (.folded), speedscope "
+	 "(.json), html (.html).\n"
+	 "\n"
+	 "Examples:\n"
+	 "  gospect heap server -o heap.pb.gz\n"
+	 "  gospect heap server --live 10s\n"
+	 "  gospect heap --core core.1234 --kind allocs",
+	 children,
+	 NULL,
+	 NULL};
+
+static struct error *choose_format(struct heap_verb *v)
+{
+	const struct output_options *o = &v->request.output;
+	enum gospect_format format = GOSPECT_TEXT;
+
+	if (o->format)
+		format = format_named(o->format);
+	else if (o->path && format_for_profile(o->path))
+		format = format_for_profile(o->path);
+	if (!format || format == GOSPECT_FOLDED_STATE || format == GOSPECT_FIREFOX)
+		return error_format(
+			ERROR_USAGE,
+			"heap: unknown format '%s'; use text, json, pprof, folded, speedscope or html",
+			o->format ?: "firefox");
+	v->format = format;
+	return output_check(o, "heap", format);
+}
+
+static struct error *check(struct heap_verb *v)
+{
+	struct error *err = target_options_check(&v->request.target, "heap");
+
+	if (!err && v->how.live && v->how.kind > GOSPECT_ALLOCS)
+		return error_format(ERROR_USAGE,
+				    "heap: --live needs the kind heap or allocs; leave out --kind");
+	if (!err && v->how.live && v->request.target.core)
+		return error_format(ERROR_USAGE, "heap: --live and --core are mutually exclusive");
+	return err ? err : choose_format(v);
+}
+
+static void cleanup_profile_of_heap(struct gospect_profile **p)
+{
+	gospect_profile_destroy(*p);
+}
+
+static struct error *write_profile(const struct heap_verb *v, struct gospect_profile *profile,
+				   struct outfile *out)
+{
+	struct report_file file = {.path = "the profile", .profile = profile};
+	struct report_table table = v->table;
+
+	table.key = report_has_values(&file) ? GOSPECT_GROUP_FUNCTION : GOSPECT_GROUP_ROOT;
+	if (v->format == GOSPECT_TEXT)
+		return report_write_table(&file, &table, out->stream);
+	if (v->format == GOSPECT_JSON)
+		return report_write_json(&file, &table, out->stream);
+	return library_error(gospect_profile_write(profile, v->format, output_sink(out)));
+}
+
+static struct error *take_and_write(struct heap_verb *v, const struct cli_target *s,
+				    struct outfile *out)
+{
+	_cleanup_(cleanup_profile_of_heap) struct gospect_profile *profile = NULL;
+	struct error *err;
+
+	if (v->how.live)
+		stop_on_signals();
+	v->how.size = sizeof(v->how);
+	err = library_error(gospect_heap_profile(s->handle, &v->how, &profile));
+	if (!err)
+		err = write_profile(v, profile, out);
+	return err ? err : outfile_commit(out);
+}
+
+static struct error *run_heap(struct heap_verb *v, int *ret)
+{
+	const char *path = v->request.output.path;
+	_cleanup_outfile_ struct outfile out = {0};
+	_cleanup_cli_target_ struct cli_target s = {0};
+	struct error *err = check(v);
+
+	/* Running goroutines have their stacks from samples of the kernel. */
+	v->request.target.reads_alone = v->how.kind != GOSPECT_GOROUTINE;
+	v->request.target.completes = !v->how.live;
+	if (!err)
+		err = outfile_open(path ? path : "-", &out);
+	v->request.target.out = &out;
+	if (path)
+		stop_on_signals();
+	if (!err && v->request.target.core)
+		say_work_on("reading", v->request.target.core);
+	if (!err)
+		err = cli_target_open(&v->request.target, &s);
+	if (!err)
+		err = take_and_write(v, &s, &out);
+	say_work(NULL);
+	if (s.child)
+		*ret = cli_target_wait(&s);
+	return err;
+}
+
+static struct error *run(int argc, char **argv, int *ret)
+{
+	struct heap_verb v = {.request.target = {.reads_cores = true, .confines = true},
+			      .table.rows = 30};
+	bool help;
+	struct error *err = parse_options(&argp, "heap", argc, argv, &v, &help);
+
+	return err || help ? err : run_heap(&v, ret);
+}
+
+const struct verb verb_heap = {"heap",
+			       "memory by who allocated it, and the runtime's other profiles", run};

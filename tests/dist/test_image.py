@@ -13,7 +13,9 @@ from lib import container, golang, gotrace, pprof, release, traceback, tracing
 from lib.golang import ROOT
 
 GUIDE = ROOT / "docs" / "guide" / "kubernetes.md"
-# Podman's, which has the rules of Docker's: the closest to RuntimeDefault of what Debian has.
+# Podman's of Debian 12: the closest to RuntimeDefault of what Debian has. It is of before Docker's, containerd's
+# and its own newer ones permit these by these capabilities.
+NEWER = {"CAP_PERFMON": "perf_event_open", "CAP_BPF": "bpf"}
 SECCOMP = pathlib.Path("/usr/share/containers/seccomp.json")
 
 
@@ -37,11 +39,15 @@ def applies(rule, caps):
             and "amd64" not in excludes.get("arches", ()))
 
 
-def seccomp(caps):
+def seccomp(caps, newer=True):
     """The profile for these capabilities, as runc takes it."""
     profile = json.loads(SECCOMP.read_text())
+    permitted = [name for cap, name in NEWER.items() if newer and cap in caps]
     rules = [{key: rule[key] for key in ("names", "action", "args", "errnoRet") if rule.get(key) is not None}
              for rule in profile["syscalls"] if applies(rule, caps)]
+    for rule in rules:
+        rule["names"] = [name for name in rule["names"] if name not in permitted]
+    rules += [{"names": permitted, "action": "SCMP_ACT_ALLOW"}] if permitted else []
     return {"defaultAction": profile["defaultAction"], "defaultErrnoRet": profile.get("defaultErrnoRet", 1),
             "architectures": ["SCMP_ARCH_X86_64"], "syscalls": rules}
 
@@ -59,8 +65,8 @@ def bundle(tmp_path_factory):
 class Container:
     """Runs gospect of the image beside a process, as the sidecar of the guide."""
 
-    def __init__(self, bundle, pid, caps):
-        self.bundle, self.pid, self.caps = bundle, pid, caps
+    def __init__(self, bundle, pid, caps, newer=True):
+        self.bundle, self.pid, self.caps, self.newer = bundle, pid, caps, newer
         self.count = 0
 
     def config(self, args):
@@ -73,7 +79,7 @@ class Container:
         linux.pop("uidMappings", None), linux.pop("gidMappings", None), linux.pop("resources", None)
         linux["namespaces"] = [{"type": "pid", "path": f"/proc/{self.pid}/ns/pid"}, {"type": "mount"}, {"type": "ipc"},
                                {"type": "uts"}, {"type": "network"}]
-        linux["seccomp"] = seccomp(self.caps)
+        linux["seccomp"] = seccomp(self.caps, self.newer)
         return text
 
     def run(self, *args, seconds=60):
@@ -128,6 +134,12 @@ def test_a_capability_of_the_guide_that_is_missing_is_named(contained, bundle):
     few = [name for name in capabilities() if name != "CAP_SYS_PTRACE"]
     result = Container(bundle, contained.pid, few).run("gospect", "dump", "states")
     assert result.status == 1 and "SYS_PTRACE" in result.err
+
+
+def test_an_old_seccomp_profile_leaves_the_rest_and_is_named(contained, bundle):
+    beside = Container(bundle, contained.pid, capabilities(), newer=False)
+    result = beside.run("gospect", "record", "states", "-d", "1s", "-f", "folded", "-o", "-").ok()
+    assert "a seccomp filter forbids perf_event_open" in result.err and "[running]" in result.text
 
 
 def test_the_image_traces_with_one_more_capability(contained, bundle, tmp_path):

@@ -99,7 +99,7 @@ GOSPECT_API void gospect_profile_destroy(struct gospect_profile *profile);
 /* What wall_ns of a sample and total_ns of a group count. */
 enum gospect_unit {
 	GOSPECT_NANOSECONDS = 0,
-	GOSPECT_BYTES = 1, /* a profile of memory; counts are of objects, states say nothing */
+	GOSPECT_BYTES = 1, /* a profile of memory; counts are of objects, states have no meaning */
 };
 
 struct gospect_profile_info {

@@ -16,16 +16,16 @@
 
 #define FIRST_WITH_ATOMIC_CYCLE 19
 
-/* Which reference of a function it is. */
+/* Which of a function's references is the variable. */
 enum rule {
 	RULE_FIRST,
 	RULE_LAST,
-	RULE_BEHIND,     /* the next other one behind mbuckets */
-	RULE_TWO_BEHIND, /* the one behind that */
+	RULE_BEHIND,     /* the next different one after mbuckets */
+	RULE_TWO_BEHIND, /* the one after that */
 };
 
 struct variable {
-	const char *symbol; /* NULL: its symbol is not its address */
+	const char *symbol; /* NULL: the symbol has another address */
 	size_t member;
 	const char *functions[2]; /* the second, where the program lacks the first */
 	enum rule rule;
@@ -91,7 +91,7 @@ static const struct variable variables[] = {
 	 RULE_FIRST,
 	 ANY,
 	 true},
-	/* A program without these functions has never computed it. */
+	/* A program without these functions never computed it. */
 	{NULL,
 	 MEMBER(ticks),
 	 {"runtime.ticksPerSecond", "runtime.tickspersecond"},
@@ -105,7 +105,7 @@ static uint64_t *member_of(struct heap_variables *v, const struct variable *var)
 	return (uint64_t *)((char *)v + var->member);
 }
 
-/* The n-th distinct reference behind that one; 0: there is none. */
+/* The n-th distinct reference after that one; 0: none. */
 static uint64_t behind(const struct data_refs *refs, uint64_t address, size_t n)
 {
 	size_t i = 0;

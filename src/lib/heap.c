@@ -1,7 +1,7 @@
 /*
  * The profiles that the Go runtime keeps by itself. Which of them a program keeps depends on rates
- * in its memory, and for the heap on the linker: where nothing can ask for that profile, it makes
- * the rate 0 (cmd/link, disableMemoryProfiling).
+ * in its memory. If a program does not refer to the heap profile, the linker sets its rate to 0
+ * (cmd/link, disableMemoryProfiling).
  */
 #include <gospect/heap.h>
 #include <math.h>
@@ -87,7 +87,7 @@ static struct error *must_check read_memory(const struct gospect_target *t,
 					    const struct heap_variables *v, bool up_to_now,
 					    struct runtime_buckets *ret, int64_t *ret_rate)
 {
-	/* A live profile that is cancelled ends early, and is whole. */
+	/* A live profile that is cancelled ends early, and is valid. */
 	const struct buckets_wanted wanted = {.kind = BUCKET_MEMORY,
 					      .up_to_now = up_to_now,
 					      .cancel = up_to_now ? NULL : t->cancel};

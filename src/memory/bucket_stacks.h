@@ -17,7 +17,7 @@
 size_t bucket_stack_words(const struct pclntab *functions, const uint64_t *pcs, size_t depth,
 			  bool hides_runtime, int minor, uint64_t *ret);
 
-/* What sampled objects stand for, with one sample in `rate` bytes on average (scaleHeapSample). */
+/* Scales sampled objects, with one sample in `rate` bytes on average (scaleHeapSample). */
 void bucket_unsample(int64_t objects, int64_t bytes, int64_t rate, int64_t *ret_objects,
 		     int64_t *ret_bytes);
 

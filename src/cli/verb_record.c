@@ -113,7 +113,6 @@ static const struct argp argp = {
 	"\n"
 	"Examples:\n"
 	"  gospect record -p server -d 10s -o profile.html\n"
-	"  gospect record --host -d 10s -o all.html\n"
 	"  gospect record -p server --every 1m --keep 60 -o server.pb.gz",
 	children,
 	NULL,

@@ -38,7 +38,11 @@ enum way {
 
 static bool begins(const char *s, const char *with)
 {
-	return !strncmp(s, with, strlen(with));
+	while (*with && *s == *with) {
+		s++;
+		with++;
+	}
+	return !*with;
 }
 
 static enum way way_of_reason(const char *reason)

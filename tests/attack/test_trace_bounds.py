@@ -17,6 +17,7 @@ MOST_LOST = 0.05  # of all records
 FILLS_IT = (FLIGHT_MB << 20) // 40
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.time_limit(240)
 def test_texts_that_never_come_twice_do_not_fill_memory(targets, tmp_path, suffix):

@@ -83,7 +83,10 @@ def check_text(file, requests):
     found = re.findall(r"% +sleep in main\.nap:\d+, goroutine (\d+) \(main\.relay\.func2\)",
                        text)
     assert len(found) == N and {int(g) for g in found} == keeper
-    assert len(re.findall(r"running until main\.\(\*house\)\.child:\d+, goroutine", text)) == N
+    # A request that was interrupted often has more places than are printed.
+    cut = len(re.findall(r"% +elsewhere$", text, re.M))
+    until = len(re.findall(r"running until main\.\(\*house\)\.child:\d+, goroutine", text))
+    assert N - cut <= until <= N and (until or cut == N)
 
 
 def test_a_path_is_asked_of_requests_alone(relay):

@@ -114,13 +114,14 @@ def in_class(sample, starts):
     return any(re.split(r"[.·](?:gowrap|dwrap)", func)[0] in starts for func in sample.stack)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("version", [golang.OLDEST, golang.NEWEST])
 def test_busy_goroutines_are_not_counted_less(targets, tmp_path, version):
     """The goroutines with the most torn stacks are busy half of the time, and know for how long."""
     program = targets.start("churn", version,
                             args=("-workers=0", "-pairs=4", "-nappers=8", "-rest=20ms"))
     before = json.loads(program.ask("times"))
-    gospect.run("record", "-p", program.pid, "-d", 4, "-r", 500, "--budget", 50, "-o",
+    gospect.run("record", "-p", program.pid, "-d", 8, "-r", 500, "--budget", 50, "-o",
                 tmp_path / "churn.pb.gz").ok()
     after = json.loads(program.ask("times"))
     profile = pprof.read(tmp_path / "churn.pb.gz")

@@ -43,7 +43,7 @@ def leaf(sample):
     the function that called the vDSO (nanotime1's caller). The signals for a sample and for a
     preemption often come together, and then it is in asyncPreempt."""
     stack = list(sample.stack)
-    if stack[0].startswith(VDSO):
+    if stack and stack[0].startswith(VDSO):
         while stack and stack[0].startswith(VDSO):
             stack.pop(0)
         stack = stack[1:]

@@ -92,8 +92,7 @@ static const struct argp argp =
 	 "\n"
 	 "Examples:\n"
 	 "  gospect heap server -o heap.pb.gz\n"
-	 "  gospect heap server --live 10s\n"
-	 "  gospect heap --core core.1234 --kind allocs",
+	 "  gospect heap server --live 10s",
 	 children,
 	 NULL,
 	 NULL};

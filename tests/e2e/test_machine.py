@@ -34,6 +34,7 @@ def known(request, targets, tmp_path):
     return request.param, file, answers
 
 
+@pytest.mark.alone  # its goroutine must have a CPU while another waits for its P
 def test_stops_waits_and_system_calls_are_those_of_the_program(known):
     version, file, answers = known
     seen = machine(file)

@@ -94,8 +94,8 @@ func circle(first uintptr) uintptr {
 				}
 				fake[i] = place(g)
 			}
-		case inHeap(word) && replace(forge(word, goroutineBytes), first, 0):
-			fake[i] = 0 // m.curg, if it runs one now: that knows the first thread
+		case inHeap(word):
+			fake[i] = 0 // m.curg, if it ran one then: that knows the first thread
 		}
 	}
 	return place(fake)

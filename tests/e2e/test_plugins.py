@@ -51,7 +51,9 @@ def test_a_dump_is_what_runtime_stack_says(start, version):
     assert waiter.created_by.func == "plugged.Start"
     assert waiter.created_by.file.endswith("/plugged-src/main.go")
     worker, = [outside[goid] for goid in busy]
-    assert not worker.available or "main.call" in worker.functions()
+    # Open: in nanotime1, which has left the goroutine's stack for the vDSO, callers may be missing.
+    assert not worker.available or "main.call" in worker.functions() \
+        or worker.functions()[0] == "runtime.nanotime1"
 
 
 @every_version()

@@ -98,7 +98,7 @@ struct gospect_machine_processor {
 	uint64_t running_ns;    /* a goroutine ran on it */
 	uint64_t syscall_ns;    /* its goroutine was in a system call and kept it */
 	uint64_t scheduling_ns; /* its thread looked for a goroutine */
-	uint64_t idle_ns;       /* no thread had it */
+	uint64_t idle_ns;       /* no thread ran with it */
 };
 
 struct gospect_machine_info {

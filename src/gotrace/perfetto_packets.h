@@ -62,7 +62,7 @@ struct packet_track {
 	uint64_t uuid;
 	uint64_t parent; /* 0: none */
 	const char *name;
-	uint64_t pid; /* 0: it is no process */
+	uint64_t pid; /* 0: the track is not that of a process */
 	enum packet_unit unit;
 	bool ordered;  /* its children are shown by their rank */
 	uint64_t rank; /* 0: none */

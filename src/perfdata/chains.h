@@ -14,7 +14,7 @@ struct chain_counts {
 	uint64_t unknown;
 	uint64_t by_chain;     /* perf's frame pointers alone */
 	uint64_t no_caller;    /* of these, how many lack a caller */
-	uint64_t caller_found; /* lacked it, but LR had it */
+	uint64_t caller_found; /* the chain lacked the caller; LR had it */
 	uint64_t doubled;      /* had a word too many, which was left out */
 };
 

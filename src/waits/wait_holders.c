@@ -1,5 +1,5 @@
 /*
- * Who holds the objects that others wait for.
+ * Finds the goroutines that hold the objects that others wait for.
  *
  * Proved: a frame that took a mutex on every path to its current instruction and did not free it
  * (lock_code.h), if no frame inside it may have freed it; a writer that has the mutex of an RWMutex

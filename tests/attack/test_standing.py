@@ -257,7 +257,9 @@ def test_throttled_gospect_pauses_the_program_in_a_fresh_period(held, tmp_path, 
     or not, so the pauses are compared with those of a group that has four CPUs: the difference is less than
     half of what throttling takes."""
     held.ask(f"threads {threads_added}")
-    assert median_pause_ms(held, tmp_path, 10) < median_pause_ms(held, tmp_path, 400) + 45
+    throttled = median_pause_ms(held, tmp_path, 10)
+    assert throttled < median_pause_ms(held, tmp_path, 400) + 45
+    assert threads_added or throttled < 20
 
 
 def test_a_quota_that_ends_within_the_stop_makes_the_expected_pause_longer(held, tmp_path):

@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 
+#define LINE_SIZE (PATH_MAX + 256)
+
 bool cgroup_has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -41,16 +43,22 @@ static char *split_line(char *line, char **ret_controllers)
 	return path;
 }
 
+/* The path of the next line, which it keeps in `line`; NULL: that was the last one. */
+static char *next_group(FILE *f, char line[LINE_SIZE], char **ret_controllers)
+{
+	char *path = NULL;
+
+	while (!path && f && fgets(line, LINE_SIZE, f))
+		path = split_line(line, ret_controllers);
+	return path;
+}
+
 bool cgroup_find(const char *file, const char *controller, char ret[PATH_MAX])
 {
 	_cleanup_fclose_ FILE *f = door_fopen(file);
-	char line[PATH_MAX + 256];
+	char line[LINE_SIZE], *controllers, *path;
 
-	while (f && fgets(line, sizeof(line), f)) {
-		char *controllers, *path = split_line(line, &controllers);
-
-		if (!path)
-			continue;
+	while ((path = next_group(f, line, &controllers))) {
 		if (controller ? !cgroup_has_word(controllers, controller) : *controllers)
 			continue;
 		snprintf(ret, PATH_MAX, "%s", path);
@@ -147,13 +155,10 @@ static bool find_container(char *path, const char *begin, char ret[CGROUP_CONTAI
 bool cgroup_container(const char *file, const char *begin, char ret[CGROUP_CONTAINER_SIZE])
 {
 	_cleanup_fclose_ FILE *f = door_fopen(file);
-	char line[PATH_MAX + 256];
+	char line[LINE_SIZE], *controllers, *path;
+	bool found = false;
 
-	while (f && fgets(line, sizeof(line), f)) {
-		char *controllers, *path = split_line(line, &controllers);
-
-		if (path && find_container(path, begin, ret))
-			return true;
-	}
-	return false;
+	while (!found && (path = next_group(f, line, &controllers)))
+		found = find_container(path, begin, ret);
+	return found;
 }

@@ -103,37 +103,52 @@ static struct error *must_check find_all(const char *name, const char *container
 	return err;
 }
 
-static void cleanup_found(struct found *f)
+/* What a word means, and if that is nothing, what else there is. */
+struct search {
+	struct found found, others;
+};
+
+static void cleanup_search(struct search *s)
 {
-	strbuf_release(&f->list);
+	strbuf_release(&s->found.list);
+	strbuf_release(&s->others.list);
+}
+
+/* By name, or by container. */
+static struct error *must_check search_for(const char *name, const char *container,
+					   struct search *ret)
+{
+	struct error *err;
+
+	*ret = (struct search){{.list = STRBUF_INIT}, {.list = STRBUF_INIT}};
+	ret->others.contained = container;
+	ret->others.names_all = name;
+	err = find_all(name, container, &ret->found);
+	return err || ret->found.count ? err : find_all(NULL, NULL, &ret->others);
 }
 
 /* The error for a name that no process has: it lists the Go processes. */
-static struct error *must_check none_found(const char *name)
+static struct error *must_check none_found(const char *name, const struct found *others)
 {
-	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT, .names_all = true};
 	const char *base = strrchr(name, '/');
-	struct error *err = find_all(NULL, NULL, &f);
 
-	if (err)
-		return err;
 	if (base)
 		return error_format(
 			ERROR_FAILED,
 			"no Go process is named '%s': a name has no folder; use -p %s, or "
 			"-- %s to start it",
 			name, base + 1, name);
-	if (!f.count)
+	if (!others->count)
 		return error_format(ERROR_FAILED,
 				    "no Go process is named '%s'; gospect sees no Go process here",
 				    name);
 	return error_format(ERROR_FAILED, "no Go process is named '%s'; there are: %s", name,
-			    f.list.data);
+			    others->list.data);
 }
 
 struct error *find_target(const char *word, const char *verb, pid_t *ret)
 {
-	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT};
+	_cleanup_(cleanup_search) struct search s = {0};
 	unsigned long pid;
 	struct error *err;
 
@@ -141,48 +156,43 @@ struct error *find_target(const char *word, const char *verb, pid_t *ret)
 		*ret = pid;
 		return NULL;
 	}
-	err = find_all(word, NULL, &f);
-	if (!err && !f.count)
-		err = none_found(word);
-	if (!err && f.count > 1)
+	err = search_for(word, NULL, &s);
+	if (!err && !s.found.count)
+		err = none_found(word, &s.others);
+	if (!err && s.found.count > 1)
 		err = error_format(ERROR_USAGE,
 				   "%s: %zu processes are named '%s': %s; give one process id",
-				   verb, f.count, word, f.list.data);
+				   verb, s.found.count, word, s.found.list.data);
 	if (!err)
-		*ret = f.pid;
+		*ret = s.found.pid;
 	return err;
 }
 
 /* The error for a container without a Go process: it lists the containers with one. */
-static struct error *must_check none_contained(const char *id)
+static struct error *must_check none_contained(const char *id, const struct found *others)
 {
-	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT, .contained = true};
-	struct error *err = find_all(NULL, NULL, &f);
-
-	if (err)
-		return err;
-	if (!f.count)
+	if (!others->count)
 		return error_format(
 			ERROR_FAILED,
 			"no Go process is in container '%s'; gospect sees no Go process "
 			"in any container here",
 			id);
 	return error_format(ERROR_FAILED, "no Go process is in container '%s'; there are: %s", id,
-			    f.list.data);
+			    others->list.data);
 }
 
 struct error *find_container(const char *id, const char *verb, pid_t *ret)
 {
-	_cleanup_(cleanup_found) struct found f = {.list = STRBUF_INIT};
-	struct error *err = find_all(NULL, id, &f);
+	_cleanup_(cleanup_search) struct search s = {0};
+	struct error *err = search_for(NULL, id, &s);
 
-	if (!err && !f.count)
-		err = none_contained(id);
-	if (!err && f.count > 1)
+	if (!err && !s.found.count)
+		err = none_contained(id, &s.others);
+	if (!err && s.found.count > 1)
 		err = error_format(ERROR_USAGE,
 				   "%s: %zu processes are in container '%s': %s; use -p PID", verb,
-				   f.count, id, f.list.data);
+				   s.found.count, id, s.found.list.data);
 	if (!err)
-		*ret = f.pid;
+		*ret = s.found.pid;
 	return err;
 }

@@ -49,6 +49,22 @@ struct error *output_check(const struct output_options *o, const char *verb,
 		verb, format_name(format));
 }
 
+struct error *output_text_or_json(const struct output_options *o, const char *verb,
+				  enum gospect_format *ret)
+{
+	enum gospect_format format = GOSPECT_TEXT;
+
+	if (o->format)
+		format = format_named(o->format);
+	else if (o->path && format_for_dump(o->path) == GOSPECT_JSON)
+		format = GOSPECT_JSON;
+	if (format != GOSPECT_TEXT && format != GOSPECT_JSON)
+		return error_format(ERROR_USAGE, "%s: unknown format '%s'; use text or json", verb,
+				    o->format);
+	*ret = format;
+	return NULL;
+}
+
 static int put(void *arg, const void *bytes, size_t size)
 {
 	say_work(NULL);

@@ -21,6 +21,10 @@ bool output_is_terminal(const struct output_options *o);
 struct error *output_check(const struct output_options *o, const char *verb,
 			   enum gospect_format format) must_check;
 
+/* For a verb whose formats are text and json: by -f FORMAT, else by a name that ends in .json. */
+struct error *output_text_or_json(const struct output_options *o, const char *verb,
+				  enum gospect_format *ret) must_check;
+
 /* A sink for the library. outfile_commit() reports failed writes. */
 struct gospect_sink output_sink(struct outfile *out);
 

@@ -1,9 +1,7 @@
 #include "base/cleanup.h"
-#include "base/outfile.h"
-#include "cli/common_options.h"
 #include "cli/format_names.h"
+#include "cli/look.h"
 #include "cli/no_match.h"
-#include "cli/stop.h"
 #include "cli/unwind_option.h"
 
 enum { KEY_RUNTIME = 0x4000, KEY_GROUP, KEY_RAW };
@@ -12,6 +10,7 @@ struct dump_verb {
 	struct common_options request;
 	uint32_t unwind; /* enum gospect_unwind */
 	uint32_t flags;  /* enum gospect_snapshot_write_flags */
+	enum gospect_format format;
 	bool all;
 };
 
@@ -72,7 +71,7 @@ static const struct argp argp = {
 
 #define RAW_FORMATS "dump: --raw supports text and pprof only; use -f text or -f pprof"
 
-static struct error *choose_format(const struct dump_verb *v, enum gospect_format *ret)
+static struct error *choose_format(struct dump_verb *v)
 {
 	const char *name = v->request.output.format, *path = v->request.output.path;
 	enum gospect_format format = GOSPECT_TEXT;
@@ -95,7 +94,7 @@ static struct error *choose_format(const struct dump_verb *v, enum gospect_forma
 			ERROR_USAGE,
 			"dump: --group supports text and json only; the other formats merge equal "
 			"stacks anyway");
-	*ret = format;
+	v->format = format;
 	return output_check(&v->request.output, "dump", format);
 }
 
@@ -104,9 +103,9 @@ static void cleanup_snapshot(struct gospect_snapshot **s)
 	gospect_snapshot_destroy(*s);
 }
 
-static struct error *dump(const struct dump_verb *v, const struct cli_target *s,
-			  enum gospect_format format, struct outfile *out)
+static struct error *take_and_write(void *verb, const struct cli_target *s, struct outfile *out)
 {
+	const struct dump_verb *v = verb;
 	const struct gospect_filter *filter = &v->request.filter;
 	uint32_t flags = v->flags;
 	const struct gospect_snapshot_options how = {.size = sizeof(how),
@@ -121,36 +120,9 @@ static struct error *dump(const struct dump_verb *v, const struct cli_target *s,
 	if (filter_is_set(filter) && !gospect_snapshot_count(snapshot))
 		return no_match(s->handle, filter, v->all);
 	/* JSON has a separate entry for each goroutine. */
-	if (format == GOSPECT_JSON)
+	if (v->format == GOSPECT_JSON)
 		flags &= ~(uint32_t)GOSPECT_WRITE_GROUPS;
-	err = library_error(gospect_snapshot_write(snapshot, format, flags, output_sink(out)));
-	return err ? err : outfile_commit(out);
-}
-
-static struct error *run_dump(struct dump_verb *v)
-{
-	const char *path = v->request.output.path;
-	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_cli_target_ struct cli_target s = {0};
-	enum gospect_format format = GOSPECT_TEXT;
-	struct error *err = target_options_check(&v->request.target, "dump");
-
-	if (!err)
-		err = choose_format(v, &format);
-	if (!err)
-		err = outfile_open(path ? path : "-", &out);
-	v->request.target.out = &out;
-	/* Writing takes a moment. A signal must not lose it. */
-	if (path)
-		stop_on_signals();
-	if (!err && v->request.target.core)
-		say_work_on("reading", v->request.target.core);
-	if (!err)
-		err = cli_target_open(&v->request.target, &s);
-	if (!err)
-		err = dump(v, &s, format, &out);
-	say_work(NULL);
-	return err;
+	return library_error(gospect_snapshot_write(snapshot, v->format, flags, output_sink(out)));
 }
 
 static struct error *run(int argc, char **argv, int *ret)
@@ -160,9 +132,12 @@ static struct error *run(int argc, char **argv, int *ret)
 	bool help;
 	struct error *err = parse_options(&argp, "dump", argc, argv, &v, &help);
 
-	if (!err && !help)
-		err = run_dump(&v);
-	return err;
+	if (err || help)
+		return err;
+	err = target_options_check(&v.request.target, "dump");
+	if (!err)
+		err = choose_format(&v);
+	return err ? err : look_once(&v.request, take_and_write, &v, ret);
 }
 
 const struct verb verb_dump = {"dump", "every goroutine now, with its stack", run};

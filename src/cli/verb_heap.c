@@ -3,10 +3,9 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/outfile.h"
-#include "cli/common_options.h"
 #include "cli/duration.h"
 #include "cli/format_names.h"
+#include "cli/look.h"
 #include "cli/report.h"
 #include "cli/stop.h"
 
@@ -146,9 +145,9 @@ static struct error *write_profile(const struct heap_verb *v, struct gospect_pro
 	return library_error(gospect_profile_write(profile, v->format, output_sink(out)));
 }
 
-static struct error *take_and_write(struct heap_verb *v, const struct cli_target *s,
-				    struct outfile *out)
+static struct error *take_and_write(void *verb, const struct cli_target *s, struct outfile *out)
 {
+	struct heap_verb *v = verb;
 	_cleanup_(cleanup_profile_of_heap) struct gospect_profile *profile = NULL;
 	struct error *err;
 
@@ -156,36 +155,19 @@ static struct error *take_and_write(struct heap_verb *v, const struct cli_target
 		stop_on_signals();
 	v->how.size = sizeof(v->how);
 	err = library_error(gospect_heap_profile(s->handle, &v->how, &profile));
-	if (!err)
-		err = write_profile(v, profile, out);
-	return err ? err : outfile_commit(out);
+	return err ? err : write_profile(v, profile, out);
 }
 
 static struct error *run_heap(struct heap_verb *v, int *ret)
 {
-	const char *path = v->request.output.path;
-	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_cli_target_ struct cli_target s = {0};
 	struct error *err = check(v);
 
+	if (err)
+		return err;
 	/* Running goroutines have their stacks from samples of the kernel. */
 	v->request.target.reads_alone = v->how.kind != GOSPECT_GOROUTINE;
 	v->request.target.completes = !v->how.live;
-	if (!err)
-		err = outfile_open(path ? path : "-", &out);
-	v->request.target.out = &out;
-	if (path)
-		stop_on_signals();
-	if (!err && v->request.target.core)
-		say_work_on("reading", v->request.target.core);
-	if (!err)
-		err = cli_target_open(&v->request.target, &s);
-	if (!err)
-		err = take_and_write(v, &s, &out);
-	say_work(NULL);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	return look_once(&v->request, take_and_write, v, ret);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

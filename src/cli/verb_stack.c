@@ -1,16 +1,14 @@
 #include <gospect/stack_memory.h>
-#include <string.h>
 
 #include "base/cleanup.h"
-#include "base/outfile.h"
-#include "cli/common_options.h"
+#include "cli/look.h"
 #include "cli/unwind_option.h"
 
 struct stack_verb {
 	struct common_options request;
 	uint32_t unwind; /* enum gospect_unwind */
 	unsigned long goid;
-	bool json;
+	enum gospect_format format;
 };
 
 static const struct argp_option options[] = {{NULL, 0, NULL, 0, "Stack:", 4},
@@ -60,19 +58,14 @@ static const struct argp argp =
 
 static struct error *check(struct stack_verb *v)
 {
-	const struct output_options *o = &v->request.output;
-	size_t n = o->path ? strlen(o->path) : 0;
+	struct error *err;
 
 	if (!v->goid)
 		return error_format(
 			ERROR_USAGE,
 			"stack: no goroutine; use -g GOID (`gospect dump` lists the goroutines)");
-	if (o->format && strcmp(o->format, "text") && strcmp(o->format, "json"))
-		return error_format(ERROR_USAGE, "stack: unknown format '%s'; use text or json",
-				    o->format);
-	v->json = o->format ? !strcmp(o->format, "json")
-			    : n >= 5 && !strcmp(o->path + n - 5, ".json");
-	return target_options_check(&v->request.target, "stack");
+	err = output_text_or_json(&v->request.output, "stack", &v->format);
+	return err ? err : target_options_check(&v->request.target, "stack");
 }
 
 static void cleanup_memory(struct gospect_stack_memory **m)
@@ -80,50 +73,29 @@ static void cleanup_memory(struct gospect_stack_memory **m)
 	gospect_stack_memory_destroy(*m);
 }
 
-static struct error *take_and_write(const struct stack_verb *v, const struct cli_target *s,
-				    struct outfile *out)
+static struct error *take_and_write(void *verb, const struct cli_target *s, struct outfile *out)
 {
+	const struct stack_verb *v = verb;
 	_cleanup_(cleanup_memory) struct gospect_stack_memory *memory = NULL;
 	struct error *err =
 		library_error(gospect_stack_memory_take(s->handle, v->goid, v->unwind, &memory));
 
 	if (err)
 		return err;
-	return library_error(gospect_stack_memory_write(memory,
-							v->json ? GOSPECT_JSON : GOSPECT_TEXT,
-							output_sink(out)));
-}
-
-static struct error *run_stack(struct stack_verb *v, int *ret)
-{
-	const char *path = v->request.output.path;
-	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_cli_target_ struct cli_target s = {0};
-	struct error *err = check(v);
-
-	if (!err)
-		err = outfile_open(path ? path : "-", &out);
-	v->request.target.out = &out;
-	if (!err)
-		err = cli_target_open(&v->request.target, &s);
-	if (!err)
-		err = take_and_write(v, &s, &out);
-	if (!err)
-		err = outfile_commit(&out);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	return library_error(gospect_stack_memory_write(memory, v->format, output_sink(out)));
 }
 
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct stack_verb v = {.request.target = {.reads_cores = true, .confines = true}};
+	struct stack_verb v = {
+		.request.target = {.reads_cores = true, .confines = true, .completes = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "stack", argc, argv, &v, &help);
 
-	if (!err && !help)
-		err = run_stack(&v, ret);
-	return err;
+	if (err || help)
+		return err;
+	err = check(&v);
+	return err ? err : look_once(&v.request, take_and_write, &v, ret);
 }
 
 const struct verb verb_stack = {"stack", "one goroutine's stack memory, explained word by word",

@@ -3,8 +3,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/outfile.h"
-#include "cli/common_options.h"
+#include "cli/look.h"
 
 enum { KEY_RUNTIME = 0x4000 };
 
@@ -93,9 +92,9 @@ static void cleanup_waits(struct gospect_waits **w)
 	gospect_waits_destroy(*w);
 }
 
-static struct error *take_and_write(const struct waits_verb *v, const struct cli_target *s,
-				    struct outfile *out)
+static struct error *take_and_write(void *verb, const struct cli_target *s, struct outfile *out)
 {
+	const struct waits_verb *v = verb;
 	const struct gospect_waits_options how = {.size = sizeof(how), .system = v->all};
 	_cleanup_(cleanup_waits) struct gospect_waits *waits = NULL;
 	struct error *err = library_error(gospect_waits_take(s->handle, &how, &waits));
@@ -105,38 +104,19 @@ static struct error *take_and_write(const struct waits_verb *v, const struct cli
 	return library_error(gospect_waits_write(waits, v->format, output_sink(out)));
 }
 
-static struct error *run_waits(struct waits_verb *v, int *ret)
-{
-	const char *path = v->request.output.path;
-	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_cli_target_ struct cli_target s = {0};
-	struct error *err = target_options_check(&v->request.target, "waits");
-
-	if (!err)
-		err = choose_format(v);
-	if (!err)
-		err = outfile_open(path ? path : "-", &out);
-	v->request.target.out = &out;
-	if (!err)
-		err = cli_target_open(&v->request.target, &s);
-	if (!err)
-		err = take_and_write(v, &s, &out);
-	if (!err)
-		err = outfile_commit(&out);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
-}
-
 static struct error *run(int argc, char **argv, int *ret)
 {
-	struct waits_verb v = {.request.target = {.reads_cores = true, .confines = true}};
+	struct waits_verb v = {
+		.request.target = {.reads_cores = true, .confines = true, .completes = true}};
 	bool help;
 	struct error *err = parse_options(&argp, "waits", argc, argv, &v, &help);
 
-	if (!err && !help)
-		err = run_waits(&v, ret);
-	return err;
+	if (err || help)
+		return err;
+	err = target_options_check(&v.request.target, "waits");
+	if (!err)
+		err = choose_format(&v);
+	return err ? err : look_once(&v.request, take_and_write, &v, ret);
 }
 
 const struct verb verb_waits = {"waits", "who waits for whom: locks, channels, deadlocks", run};

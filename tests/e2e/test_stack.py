@@ -14,6 +14,7 @@ import pytest
 from lib import delve, golang, gospect, spoil, traceback
 from lib.fixtures import Fixture
 from lib.params import every_version
+from lib.process import wait_until
 
 BUILDS = [(version, mode) for version in golang.VERSIONS
           for mode in (golang.PLAIN, golang.NOT_OPTIMIZED)]
@@ -343,7 +344,7 @@ def die(folder, binary):
         [binary, "-die"], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, env={**os.environ, **ENVIRONMENT},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (-1, -1)))
-    assert process.wait(30) < 0
+    assert process.wait(60) < 0
     core, = (path for path in folder.iterdir() if path.name.startswith("core"))
     return core
 
@@ -469,11 +470,18 @@ def test_a_file_appears_whole_or_not_at_all(targets, tmp_path):
     assert parse((tmp_path / "out").read_text()).rows
 
 
-def test_a_command_is_started_and_its_status_passed_on():
+@pytest.mark.parametrize("verb, args, shown", [
+    ("stack", ("-g", "2"), "return addr to runtime.goexit"), ("dump", (), "goroutine 1 ["),
+    ("waits", ("--runtime",), ""), ("heap", ("--kind", "goroutine"), "runtime.")])
+def test_a_command_is_started_and_its_status_passed_on(verb, args, shown, tmp_path):
+    """It ends when it has been looked at; when it ended before, there was nothing to show."""
     binary = golang.build("annotated", golang.NEWEST)
-    result = gospect.run("stack", "-g", 2, "--", binary, "-die")
-    assert result.status == 2
-    assert "return addr to runtime.goexit" in result.text
+    process = subprocess.Popen([gospect.BINARY, verb, *args, "-o", tmp_path / "out", "--", binary],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until((tmp_path / "out").exists, 30, "what was seen")
+    _, err = process.communicate(b"die\n", timeout=60)
+    assert process.returncode == 2, err
+    assert shown in (tmp_path / "out").read_text()
 
 
 # On a process that does not stop

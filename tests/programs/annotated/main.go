@@ -4,6 +4,7 @@
 // It prints "ready PID" and obeys lines on standard input:
 //
 //	check   "ok N"
+//	die     dies of a nil pointer
 //
 // With -spin one more goroutine runs all the time, in main.spin. With -die it dies of a nil pointer.
 package main
@@ -131,8 +132,11 @@ func main() {
 func obey() {
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		if in.Text() == "check" {
+		switch in.Text() {
+		case "check":
 			fmt.Printf("ok %d\n", 42)
+		case "die":
+			die(nil, 42)
 		}
 	}
 }

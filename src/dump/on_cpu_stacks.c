@@ -29,6 +29,13 @@ static bool is_wanted(const struct dump_goroutine *g)
 	return g->status == G_RUNNING && !g->on_cpu && !g->unknown;
 }
 
+/* A sample in the vDSO, for example, may lack callers, and the next one has them. */
+static bool is_cut(const struct dump *dump, const struct dump_goroutine *g)
+{
+	return g->status == G_RUNNING && g->on_cpu &&
+	       stacks_get(goroutine_set_stacks(dump->set), g->stack).truncated;
+}
+
 static int compare_id(const void *key, const void *item)
 {
 	const uint64_t *id = key;
@@ -43,7 +50,8 @@ static void take(void *arg, const struct oncpu_sighting *seen)
 	struct dump_goroutine *g = bsearch(&seen->goid, c->dump->items, c->dump->count,
 					   sizeof(*c->dump->items), compare_id);
 
-	if (!g || !is_wanted(g) || seen->time < c->since)
+	if (!g || seen->time < c->since ||
+	    !(is_wanted(g) || (is_cut(c->dump, g) && !seen->truncated)))
 		return;
 	g->stack = seen->stack;
 	g->on_cpu = true;
@@ -55,6 +63,15 @@ static size_t count_wanted(const struct dump *dump)
 
 	for (size_t i = 0; i < dump->count; i++)
 		n += is_wanted(&dump->items[i]);
+	return n;
+}
+
+static size_t count_cut(const struct dump *dump)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < dump->count; i++)
+		n += is_cut(dump, &dump->items[i]);
 	return n;
 }
 
@@ -113,7 +130,7 @@ static struct error *wait_for_all(struct target *t, const struct golayout *lay, 
 {
 	struct error *err = NULL;
 
-	while (!err && count_wanted(c->dump)) {
+	while (!err && (count_wanted(c->dump) || count_cut(c->dump))) {
 		uint64_t passed = clock_now() - c->since;
 
 		if (passed > PATIENCE_NS ||

@@ -6,8 +6,8 @@
 
 /*
  * Samples the target's threads for a short time. Each running goroutine of the dump gets the stack
- * of its first sample. A missing permission is no error: dump->no_on_cpu says why. The dump is
- * sorted by id.
+ * of its first whole sample, or, if none comes soon, of its first. A missing permission is no
+ * error: dump->no_on_cpu says why. The dump is sorted by id.
  */
 struct error *running_collect(struct target *t, const struct golayout *lay,
 			      struct dump *dump) must_check;

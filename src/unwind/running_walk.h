@@ -108,8 +108,13 @@ static inline bool running_is_on(const struct goroutine_place *place, uint64_t s
 static inline bool running_in_go(const struct running_walk *w, uint64_t pc)
 {
 	const struct pclntab *functions = w->u->steps.functions;
+	const struct step *step;
 
-	return pc >= functions->text && pc < functions->etext;
+	if (pc >= functions->text && pc < functions->etext)
+		return true;
+	/* Perhaps of a plugin: the steps remember the answer, which may have cost a read. */
+	step = steps_at(&w->u->steps, pc);
+	return step && step->flags & STEP_GO;
 }
 
 /* The thread has dropped its g (dropg()): it has no goroutine, and the stack under morestack

@@ -37,6 +37,7 @@ static struct step step_of(const struct steps *steps, uint64_t pc)
 	struct go_func f;
 	int32_t delta;
 
+	step.flags = pclntab_is_code(steps->functions, pc) ? STEP_GO : 0;
 	if (!pclntab_find(steps->functions, pc, &f))
 		return step;
 	delta = delta_of(steps, &f, pc);

@@ -17,6 +17,7 @@ enum {
 	STEP_ENTRY = 8,    /* the pc is the function's first */
 	STEP_SPWRITE = 16, /* the function moves SP as it likes: only its own pc is known */
 	STEP_BLIND = 32,   /* .debug_frame says nothing of the pc */
+	STEP_GO = 64,      /* it is Go code, of the program or of a plugin */
 };
 
 struct step {

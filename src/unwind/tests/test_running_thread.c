@@ -464,6 +464,27 @@ static void on_arm64_lr_leads_out_of_the_vdso(void **state)
 	target_close(self);
 }
 
+/* All functions are those of a second module. The leaf has no frame yet: by frame pointers its
+ * caller would be missing. */
+static void functions_of_a_plugin_are_unwound_as_the_programs_own(void **state)
+{
+	struct made_sample *f = *state;
+	uint64_t leaf = MADE_TEXT + LEAF * MADE_SIZE;
+	struct pclntab plugin = f->made.tab;
+
+	f->made.tab.etext = f->made.tab.text;
+	f->made.tab.next = &plugin;
+	make_goroutine(f);
+	push_word(&f->goroutine, made_pc(MIDDLE, false));
+	f->sample.g = G;
+	f->sample.g_is_certain = true;
+	take_sample(f, &f->goroutine, SIZE_MAX, LEAF);
+	registers_set(&f->sample.regs, AMD64_PC, leaf);
+	unwind_sample(f);
+	ASSERT_PCS(f, leaf | STACK_PC_EXACT, made_pc(MIDDLE, false), made_pc(ROOT, false), END);
+	assert_false(f->result.truncated);
+}
+
 static void a_pc_in_no_code_is_no_stack(void **state)
 {
 	struct made_sample *f = *state;
@@ -503,6 +524,7 @@ int main(void)
 		RUNNING_TEST(arm64_needs_no_innermost_record_where_the_chain_ends_early),
 		RUNNING_TEST(on_arm64_the_snapshot_shows_where_systemstack_was_called),
 		RUNNING_TEST(on_arm64_lr_leads_out_of_the_vdso),
+		RUNNING_TEST(functions_of_a_plugin_are_unwound_as_the_programs_own),
 		RUNNING_TEST(a_pc_in_no_code_is_no_stack),
 	};
 

@@ -11,9 +11,8 @@
 #include "lib/error_api.h"
 #include "target/target.h"
 
-/* How long the program's runtime may take to be set up, and how often gospect checks whether it is
- * a Go program by now.
- */
+/* How long the child may take to call exec, and the program's runtime to be set up; and how often
+ * gospect checks whether it is a Go program by now. */
 #define HOLD_MS 5000
 #define LOOK_MS 20
 
@@ -72,16 +71,32 @@ static struct error *must_check find_beginning(pid_t pid, const char *exe, uint6
 	return NULL;
 }
 
+static bool may_go_on(const struct gospect_hold *hold, uint64_t end, const atomic_int *cancel)
+{
+	return !atomic_load(cancel) && clock_now() < end && !child_has_ended(hold->child);
+}
+
+/* The child's first exec, which is certain: a busy machine may only report it late. */
+static bool await_first_exec(const struct gospect_hold *hold, const atomic_int *cancel)
+{
+	uint64_t end = clock_now() + HOLD_MS * 1000000ull;
+	bool execed = false;
+
+	while (!execed && may_go_on(hold, end, cancel))
+		execed = holder_await_exec(hold->holder, LOOK_MS);
+	return execed;
+}
+
 struct error *hold_where_it_begins(struct gospect_hold *hold, const char *exe, double seconds,
 				   const atomic_int *cancel)
 {
+	bool execed = await_first_exec(hold, cancel);
 	uint64_t end = clock_now() + (uint64_t)(seconds * 1e9), address;
 	struct error *not_go = NULL;
 	bool known = false, library, was_library = false;
 
-	while (!known && !atomic_load(cancel) && clock_now() < end &&
-	       !child_has_ended(hold->child)) {
-		bool execed = holder_await_exec(hold->holder, LOOK_MS);
+	for (; !known && may_go_on(hold, end, cancel);
+	     execed = !known && holder_await_exec(hold->holder, LOOK_MS)) {
 		struct error *err = find_beginning(hold->child, exe, &address, &library);
 
 		/* A program that is read while it calls exec may look like a library: so it must
@@ -97,5 +112,8 @@ struct error *hold_where_it_begins(struct gospect_hold *hold, const char *exe, d
 		else
 			error_destroy(err);
 	}
+	/* From here on nobody is told of an exec, for which the child would wait. */
+	if (!known)
+		holder_release(take_ptr(hold->holder));
 	return not_go;
 }

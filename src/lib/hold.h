@@ -11,9 +11,9 @@
 
 /*
  * Holds the child as soon as it is a Go program; a shell may call exec first. A program that has
- * loaded Go as a library runs. Gives up after `seconds`, or when *cancel is not 0. The result says
- * what it was before it became a Go program; NULL: it was one from the start. `exe` as in
- * gospect_target_options.
+ * loaded Go as a library runs. Gives up `seconds` after the first exec, or when *cancel is not 0;
+ * then the child runs, and is not traced any more. The result says what it was before it became a
+ * Go program; NULL: it was one from the start. `exe` as in gospect_target_options.
  */
 struct error *hold_where_it_begins(struct gospect_hold *hold, const char *exe, double seconds,
 				   const atomic_int *cancel);

@@ -83,6 +83,15 @@ static struct error *choose_reason(struct error *first, struct error *last)
 	return use_first ? first : last;
 }
 
+/* A runtime that is not set up yet does not match; but that is no reason if nobody waits for it. */
+static struct error *unless_stopped(const struct gospect_target *t, struct error *err)
+{
+	if (!atomic_load(t->cancel))
+		return err;
+	error_destroy(err);
+	return &error_stopped;
+}
+
 /* Whether a started program may still become a Go program: a shell that has not called exec yet.
  * During exec it may lack memory or auxv. */
 static bool may_exec(pid_t pid, const struct error *err, uint64_t passed, double timeout)
@@ -125,7 +134,7 @@ static struct error *must_check open_process(struct gospect_target *t, pid_t pid
 		if (!err)
 			return NULL;
 		if ((!starting && !loading) || passed > patience * 1e9 || atomic_load(t->cancel))
-			return choose_reason(not_go, err);
+			return choose_reason(not_go, starting ? unless_stopped(t, err) : err);
 		if (loading && !not_go && err->code == ERROR_NOT_GO)
 			not_go = err;
 		else

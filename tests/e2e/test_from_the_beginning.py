@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -11,7 +12,7 @@ import pytest
 
 from lib import golang, gospect, gotrace
 from lib.params import every_version
-from lib.process import wait_until
+from lib.process import comm, status, wait_until
 
 DID = {"goroutine of init=brief": 3, "init=brief": 7, "main=brief": 1, "child=brief": 1000, "last=brief": 1}
 TESTPROGS = ("annotations", "iter-pull", "futile-wakeup")
@@ -130,7 +131,7 @@ def test_a_command_goes_on_when_gospect_is_killed_while_it_is_held(verb, tmp_pat
             wait_until(lambda: os.path.exists(f"/proc/{process.pid}/task/{process.pid}/children"))
             time.sleep(ms / 1000)
             process.kill()
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
         # When it was killed before it has started anything, there is nothing.
         wait_until(lambda: not subprocess.run(["pgrep", "-f", f"^{binary}"], stdout=subprocess.DEVNULL,
                                               check=False).returncode == 0, 20, f"the end of {binary}")
@@ -140,13 +141,68 @@ def test_a_command_goes_on_when_gospect_is_killed_while_it_is_held(verb, tmp_pat
 
 def test_nobody_holds_a_program_that_has_been_let_go(tmp_path):
     binary = golang.build("brief", golang.NEWEST)
-    process = gospect.start("trace", "-o", tmp_path / "t.trace", "--", binary, 0, 1000)
-    wait_until(lambda: (tmp_path / "t.trace.partial").exists() or process.poll() is not None)
-    time.sleep(0.8)
-    names = subprocess.run(["pgrep", "-P", str(process.pid), "-l"], capture_output=True, text=True,
-                           check=False).stdout
-    assert "gospect-hold" not in names and "brief" in names, names
-    assert process.wait(20) == 0
+    process = gospect.start("trace", "-o", tmp_path / "t.trace", "--", binary, 0, 2000)
+    wait_until(lambda: "gospect-hold" in children(process.pid).values())
+    wait_until(lambda: "gospect-hold" not in children(process.pid).values(), 30, "the end of the holder")
+    assert "brief" in children(process.pid).values()
+    assert process.wait(60) == 0
+
+
+def children(pid):
+    """{pid: name}"""
+    pids = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {int(child): comm(child) for child in pids if os.path.exists(f"/proc/{child}/comm")}
+
+
+def state(pid):
+    return status(pid)["State"][0]
+
+
+def shell_that_waits(folder):
+    """gospect with a shell that becomes the program when it reads a line of the file "go", and not before."""
+    os.mkfifo(folder / "go")
+    binary = golang.build("brief", golang.NEWEST)
+    process = gospect.start("record", "-o", folder / "r.folded", "--", "sh", "-c",
+                            f"read line <'{folder}/go'; exec '{binary}' 5 300")
+
+    def both():
+        names = children(process.pid)
+        return sorted(names.values()).count("sh") == 1 and "gospect-hold" in names.values() and names
+
+    wait_until(both, 30, "the shell and its holder")
+    pids = {name: pid for pid, name in both().items()}
+    wait_until(lambda: state(pids["sh"]) == "S", 30, "the shell to wait for a line")
+    return process, pids["sh"], pids["gospect-hold"]
+
+
+def test_a_program_whose_holder_gets_no_cpu_is_recorded_and_ends(tmp_path):
+    """It stood at its exec for as long as gospect lived, and "its memory does not match: runtime.allglen"."""
+    process, program, holder = shell_that_waits(tmp_path)
+    os.kill(holder, signal.SIGSTOP)
+    try:
+        (tmp_path / "go").write_text("\n")
+        wait_until(lambda: state(program) == "t", 30, "the program to stand at its exec")
+        time.sleep(1.5)  # gospect has waited for the exec for a second
+    finally:
+        os.kill(holder, signal.SIGCONT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 5, err
+    assert "main.main" in (tmp_path / "r.folded").read_text()
+
+
+def test_a_signal_before_the_runtime_is_set_up_is_no_mismatch(tmp_path):
+    process, program, holder = shell_that_waits(tmp_path)
+    os.kill(holder, signal.SIGSTOP)
+    try:
+        (tmp_path / "go").write_text("\n")
+        wait_until(lambda: state(program) == "t", 30, "the program to stand at its exec")
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+    finally:
+        os.kill(holder, signal.SIGCONT)
+    _, err = process.communicate(timeout=60)
+    # It may be opened in time after all; then the signal ends the program, whose status that is.
+    assert process.returncode in (1, 128 + signal.SIGTERM) and b"does not match" not in err, err
 
 
 def test_go_test_traces_a_test_from_its_beginning(tmp_path):

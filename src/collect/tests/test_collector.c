@@ -11,12 +11,14 @@
 
 #include "base/clock.h"
 #include "base/permit.h"
+#include "base/strbuf.h"
 #include "base/unit_test.h"
 #include "collect/collector.h"
 #include "collect/drain.h"
 #include "tests/made_runtime.h"
 
 enum { SLOTS = 2, RING = 4 * AGENT_CHUNK_BYTES, BLOCKS = 64, RECORDS_OF_SLOT = 200000 };
+enum { RECORD_BYTES = 1 + 2 * UVARINT_MAX, PAUSE_EACH = 50000, PAUSE_US = 60000 };
 
 /* Stands in for the room `inject`: shared memory without a process. */
 struct injection {
@@ -70,28 +72,48 @@ static void put(struct writer *w, uint64_t *at, const void *bytes, size_t n)
 	*at += n;
 }
 
-/* A chunk, then records up to its end. */
+/* A record with the time since the one before it, as the agent writes it; *tick: the time of that,
+ * and then of this. */
+static size_t make_record(uint8_t record[RECORD_BYTES], uint64_t *tick)
+{
+	uint64_t now = ticks_now(), since = now > *tick ? now - *tick : 0;
+	size_t n = 1;
+
+	record[0] = RECORD_START;
+	n += uvarint_put(record + n, since);
+	record[n++] = 1;
+	*tick += since;
+	return n;
+}
+
+/* A chunk, then records up to its end. Now and then the thread loses its CPU between two records:
+ * meanwhile the collector goes past the time of the first. */
 static void *write_records(void *arg)
 {
 	struct writer *w = arg;
-	uint64_t at = 0;
+	uint64_t at = 0, tick = 0;
 
 	for (uint32_t i = 0; i < RECORDS_OF_SLOT; i++) {
 		uint64_t left = AGENT_CHUNK_BYTES - at % AGENT_CHUNK_BYTES;
-		uint8_t record[] = {RECORD_START, 0, 1};
+		uint8_t record[RECORD_BYTES];
+		size_t n;
 
-		if (at % AGENT_CHUNK_BYTES && left < sizeof(record) + 1) {
+		if (at % AGENT_CHUNK_BYTES && left < RECORD_BYTES + 1) {
 			put(w, &at, &(uint8_t){RECORD_NONE}, 1);
 			at += left - 1;
 		}
+		if (i % PAUSE_EACH == PAUSE_EACH - 1)
+			usleep(PAUSE_US);
 		__atomic_store_n(&w->slot->busy, 1, __ATOMIC_SEQ_CST);
 		if (!(at % AGENT_CHUNK_BYTES)) {
 			struct agent_chunk chunk = {.tick = ticks_now(), .thread = 1};
 
+			tick = chunk.tick;
 			put(w, &at, &chunk, sizeof(chunk));
-			__atomic_store_n(&w->slot->tick, chunk.tick, __ATOMIC_RELAXED);
 		}
-		put(w, &at, record, sizeof(record));
+		n = make_record(record, &tick);
+		__atomic_store_n(&w->slot->tick, tick, __ATOMIC_RELAXED);
+		put(w, &at, record, n);
 		__atomic_store_n(&w->slot->write, at, __ATOMIC_RELEASE);
 		__atomic_store_n(&w->slot->busy, 0, __ATOMIC_RELEASE);
 	}

@@ -86,6 +86,40 @@ uint64_t memory_room_in(const char *groups, const char *mounted)
 	return of_v1 < of_v2 ? of_v1 : of_v2;
 }
 
+static bool charge_of(const char *mounted, const char *group, const struct names *n,
+		      uint64_t *ret_charge, uint64_t *ret_limit)
+{
+	size_t root = strlen(mounted) + strlen(n->folder);
+	char path[PATH_MAX];
+	uint64_t limit;
+
+	if (snprintf(path, sizeof(path), "%s%s%s", mounted, n->folder, group) >=
+		    (int)sizeof(path) ||
+	    !read_number(path, n->usage, ret_charge))
+		return false;
+	*ret_limit = UINT64_MAX;
+	do {
+		if (read_number(path, n->limit, &limit) && limit < *ret_limit)
+			*ret_limit = limit;
+	} while (cgroup_leave(path, root));
+	/* Version 1 writes the largest multiple of a page for no limit. */
+	if (*ret_limit >= (uint64_t)INT64_MAX >> 1)
+		*ret_limit = UINT64_MAX;
+	return true;
+}
+
+bool memory_charge_in(const char *groups, const char *mounted, uint64_t *ret_charge,
+		      uint64_t *ret_limit)
+{
+	char group[PATH_MAX];
+
+	if (cgroup_find(groups, "memory", group) &&
+	    charge_of(mounted, group, &v1, ret_charge, ret_limit))
+		return true;
+	return cgroup_find(groups, NULL, group) &&
+	       charge_of(mounted, group, &v2, ret_charge, ret_limit);
+}
+
 uint64_t memory_room(void)
 {
 	return memory_room_in("/proc/self/cgroup", "/sys/fs/cgroup");

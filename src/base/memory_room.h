@@ -2,6 +2,7 @@
 #ifndef BASE_MEMORY_ROOM_H
 #define BASE_MEMORY_ROOM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -12,5 +13,13 @@ uint64_t memory_room(void);
 
 /* The same by these files: /proc/self/cgroup, and where cgroups are mounted, /sys/fs/cgroup. */
 uint64_t memory_room_in(const char *groups, const char *mounted);
+
+/*
+ * What the memory cgroup of a process is charged for, which contains files that it read, and the
+ * least limit of it and those around it: UINT64_MAX if there is none. `groups` is its
+ * /proc/PID/cgroup. False: it has no such group, or it is the outermost, which has no charge.
+ */
+bool memory_charge_in(const char *groups, const char *mounted, uint64_t *ret_charge,
+		      uint64_t *ret_limit);
 
 #endif

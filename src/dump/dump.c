@@ -234,7 +234,7 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 		err = name_threads(dump, t);
 	if (!err)
 		err = read_words(dump, t, bubble_address, &lay->n, put_bubble);
-	if (!err && !dump->core)
+	if (!err && !dump->core && !options->parked_only)
 		err = running_collect(t, lay, dump);
 	if (!err)
 		err = target_check(t);

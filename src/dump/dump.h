@@ -71,6 +71,7 @@ static inline enum unwind_method dump_method(const struct dump *dump)
 struct dump_options {
 	size_t stack_limit;      /* the most bytes of a stack that are read */
 	bool system;             /* include the runtime's own goroutines */
+	bool parked_only;        /* running goroutines of a live process need no stacks */
 	struct unwinding unwind; /* how frames are found */
 	const atomic_int *stop;  /* ERROR_STOPPED once it is not 0; NULL: never */
 };

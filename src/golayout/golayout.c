@@ -168,6 +168,12 @@ static int32_t limit_of_type(const char *type)
 	if (!strcmp(type, "runtime.sudog") || !strcmp(type, "runtime.hchan") ||
 	    !strcmp(type, "runtime.pollDesc") || !strcmp(type, "runtime.timer"))
 		return GOLAYOUT_WAIT_LIMIT;
+	if (!strcmp(type, "runtime.mspan") || !strcmp(type, "runtime.special"))
+		return GOLAYOUT_SPAN_LIMIT;
+	if (!strcmp(type, "runtime.mheap"))
+		return GOLAYOUT_HEAP_LIMIT;
+	if (!strcmp(type, "runtime.heapArena"))
+		return GOLAYOUT_ARENA_LIMIT;
 	return MAX_SIZE;
 }
 

@@ -82,3 +82,8 @@ size_t golayout_timer_bytes(const struct golayout_numbers *n)
 {
 	return bytes_of("runtime.timer", n);
 }
+
+size_t golayout_span_bytes(const struct golayout_numbers *n)
+{
+	return bytes_of("runtime.mspan", n);
+}

@@ -21,6 +21,10 @@
 #define GOLAYOUT_M_LIMIT 8192
 /* Of what a goroutine waits in: sudog, hchan, pollDesc and timer have 280 bytes at most. */
 #define GOLAYOUT_WAIT_LIMIT 512
+/* mspan has 160 bytes at most, mheap 110 KB, and heapArena 2.2 MB. */
+#define GOLAYOUT_SPAN_LIMIT 1024
+#define GOLAYOUT_HEAP_LIMIT (1 << 20)
+#define GOLAYOUT_ARENA_LIMIT (1 << 24)
 
 /* How many bytes have to be read of a g, or an m: up to the end of the last field that fields.def
  * names. At most the limit of a golayout that golayout_open() has accepted. */
@@ -31,6 +35,8 @@ size_t golayout_sudog_bytes(const struct golayout_numbers *n);
 size_t golayout_hchan_bytes(const struct golayout_numbers *n);
 size_t golayout_poll_bytes(const struct golayout_numbers *n);
 size_t golayout_timer_bytes(const struct golayout_numbers *n);
+/* The same of runtime.mspan. */
+size_t golayout_span_bytes(const struct golayout_numbers *n);
 
 /* ERROR_CORRUPT: the target's memory is too small for so many g's. Check the count before reading
  * the list of them. */
@@ -69,6 +75,11 @@ struct timer_view {
 
 /* Of the runtime's profiles: runtime/mprof.go. */
 struct bucket_view {
+	const struct golayout_numbers *n;
+	const uint8_t *bytes;
+};
+
+struct span_view {
 	const struct golayout_numbers *n;
 	const uint8_t *bytes;
 };
@@ -142,7 +153,40 @@ VIEW_FIELD(bucket, typ, uint64_t)
 VIEW_FIELD(bucket, size, uint64_t)
 VIEW_FIELD(bucket, nstk, uint64_t)
 
+VIEW_FIELD(span, start, uint64_t)
+VIEW_FIELD(span, pages, uint64_t)
+VIEW_FIELD(span, alloc_bits, uint64_t)
+VIEW_FIELD(span, mark_bits, uint64_t)
+VIEW_FIELD(span, sweepgen, uint32_t)
+VIEW_FIELD(span, alloc_count, uint16_t)
+VIEW_FIELD(span, class, uint8_t)
+VIEW_FIELD(span, state, uint8_t)
+VIEW_FIELD(span, element_size, uint64_t)
+VIEW_FIELD(span, specials, uint64_t)
+VIEW_FIELD(span, large_type, uint64_t)
+
 #undef VIEW_FIELD
+
+/* Words up to Go 1.21, and 16 bits from the version on that has largeType. */
+static inline uint64_t span_view_narrow(struct span_view v, int32_t offset)
+{
+	uint64_t value = 0;
+
+	if (offset != GOLAYOUT_ABSENT)
+		memcpy(&value, v.bytes + offset,
+		       v.n->span_large_type == GOLAYOUT_ABSENT ? sizeof(value) : sizeof(uint16_t));
+	return value;
+}
+
+static inline uint64_t span_view_elements(struct span_view v)
+{
+	return span_view_narrow(v, v.n->span_elements);
+}
+
+static inline uint64_t span_view_free_index(struct span_view v)
+{
+	return span_view_narrow(v, v.n->span_free_index);
+}
 
 /* The address of a field of the object at this address; 0: this version has no such field. */
 #define FIELD_ADDRESS(object, name)                                                             \
@@ -180,6 +224,44 @@ FIELD_ADDRESS(sched, goidgen)
 FIELD_ADDRESS(gc, heap_goal)
 FIELD_ADDRESS(gc, heap_live)
 FIELD_ADDRESS(gc, percent_goal)
+
+FIELD_ADDRESS(heap, sweepgen)
+FIELD_ADDRESS(heap, all_spans)
+FIELD_ADDRESS(heap, arenas)
+FIELD_ADDRESS(heap, arena_list)
+FIELD_ADDRESS(heap, user_arena_list)
+FIELD_ADDRESS(heap, span_bytes)
+FIELD_ADDRESS(heap, mcache_bytes)
+FIELD_ADDRESS(heap, summary)
+FIELD_ADDRESS(heap, chunks)
+FIELD_ADDRESS(heap, scavenge_chunks)
+
+FIELD_ADDRESS(arena, spans)
+FIELD_ADDRESS(arena, inline_marks)
+
+FIELD_ADDRESS(stats, heap)
+FIELD_ADDRESS(stats, stacks)
+FIELD_ADDRESS(stats, spans)
+FIELD_ADDRESS(stats, mcaches)
+FIELD_ADDRESS(stats, buckets)
+FIELD_ADDRESS(stats, gc)
+FIELD_ADDRESS(stats, other)
+FIELD_ADDRESS(stats, cycles)
+FIELD_ADDRESS(stats, last_gc)
+
+FIELD_ADDRESS(gc, percent)
+FIELD_ADDRESS(gc, memory_limit)
+FIELD_ADDRESS(gc, heap_marked)
+FIELD_ADDRESS(gc, triggered)
+FIELD_ADDRESS(gc, sweep_trigger)
+FIELD_ADDRESS(gc, heap_free)
+FIELD_ADDRESS(gc, total_alloc)
+FIELD_ADDRESS(gc, total_free)
+FIELD_ADDRESS(gc, mapped_ready)
+
+FIELD_ADDRESS(moduledata, bss)
+FIELD_ADDRESS(moduledata, bss_end)
+FIELD_ADDRESS(p, mcache)
 
 FIELD_ADDRESS(bubble, id)
 

@@ -22,7 +22,8 @@ struct broker {
 
 /* Files of the target, by name, that the kernel writes. */
 static const char *const process_files[] = {
-	"maps", "mem", "auxv", "status", "stat", "comm", "cgroup", "cmdline", "limits", "uid_map",
+	"maps",   "mem",     "auxv",   "status",  "stat",  "comm",
+	"cgroup", "cmdline", "limits", "uid_map", "smaps", "pagemap",
 };
 
 /* For any thread: everybody may read these. */

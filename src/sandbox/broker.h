@@ -3,9 +3,9 @@
  * at a time, and takes each as hostile: the process that sends them parses hostile bytes.
  *
  * It opens, for reading only:
- * - of the policy's process: its program, mappings, auxv, status, threads and memory, and libraries
- *   and programs below its root; all of the same process, also when another process gets its number
- * later;
+ * - of the policy's process: its program, mappings and which of their pages are resident, auxv,
+ *   status, threads and memory, and libraries and programs below its root; all of the same process,
+ *   also when another process gets its number later;
  * - files that the user named, if they are regular files or folders;
  * - any folder, and regular files that are ELF files by their first bytes;
  * - what the kernel says of the machine (/proc/sys, /sys, /proc/kallsyms and the like).

@@ -34,4 +34,10 @@ struct error *target_absent(pid_t pid) must_check;
  * /proc and in system calls. */
 struct error *target_check_proc(void) must_check;
 
+/* A mapping from its line in /proc/PID/maps or smaps, which is modified; the caller frees its path.
+ */
+struct error *target_parse_map(char *line, struct target_map *ret) must_check;
+/* Cuts the kernel's suffix off the name of a file that was deleted or replaced. */
+void target_cut_deleted(char *path);
+
 #endif

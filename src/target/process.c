@@ -173,44 +173,6 @@ static struct error *process_read(struct target *t, const struct target_range *r
 	return NULL;
 }
 
-/* The kernel's suffix of the name of a file that was deleted or replaced. */
-static void cut_deleted(char *path)
-{
-	static const char said[] = " (deleted)";
-	size_t n = strlen(path), mark = sizeof(said) - 1;
-
-	if (n > mark && *path == '/' && !strcmp(path + n - mark, said))
-		path[n - mark] = '\0';
-}
-
-static struct error *parse_map(char *line, struct target_map *ret)
-{
-	unsigned long start, end, offset, inode;
-	unsigned int major, minor;
-	char flags[5];
-	int path = 0;
-
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, flags, &offset, &major,
-		   &minor, &inode, &path) < 7)
-		return error_format(ERROR_CORRUPT, "cannot read this line of maps: %s", line);
-	line[strcspn(line, "\n")] = '\0';
-	*ret = (struct target_map){
-		.start = start,
-		.end = end,
-		.offset = offset,
-		.readable = flags[0] == 'r',
-		.writable = flags[1] == 'w',
-		.executable = flags[2] == 'x',
-		.device = (dev_t)major << 32 | minor,
-		.inode = inode,
-		.path = strdup(path ? line + path : ""),
-	};
-	if (!ret->path)
-		return &error_no_memory;
-	cut_deleted(ret->path);
-	return NULL;
-}
-
 static struct error *read_maps(const struct process *p, const char *name, struct target_maps *ret)
 {
 	_cleanup_maps_ struct target_maps maps = {0};
@@ -231,7 +193,7 @@ static struct error *read_maps(const struct process *p, const char *name, struct
 
 		if (!array_reserve(&maps.items, &maps.capacity, maps.count + 1))
 			return &error_no_memory;
-		err = parse_map(line, &maps.items[maps.count]);
+		err = target_parse_map(line, &maps.items[maps.count]);
 		if (err)
 			return err;
 		maps.count++;
@@ -405,7 +367,7 @@ static struct error *read_exe_name(struct process *p)
 	if (n < 0)
 		return read_failed(p, errno);
 	name[n] = '\0';
-	cut_deleted(name);
+	target_cut_deleted(name);
 	p->looked = true;
 	p->base.exe_name = strdup(name);
 	return p->base.exe_name ? NULL : &error_no_memory;

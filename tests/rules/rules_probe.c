@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "golayout/golayout.h"
 #include "golayout/heap_variables.h"
+#include "golayout/memory_variables.h"
 #include "golayout/runtime_variables.h"
 
 static const char *const numbers[] = {
@@ -43,6 +44,30 @@ static void print_heap_variables(const char *how, const struct heap_variables *v
 	printf("%s cycle %#" PRIx64 "\n", how, v->cycle);
 	printf("%s publish_lock %#" PRIx64 "\n", how, v->publish_lock);
 	printf("%s mem_rate %#" PRIx64 "\n", how, v->mem_rate);
+}
+
+static void print_memory_variables(const char *how, const struct memory_variables *v)
+{
+	printf("%s heap %#" PRIx64 "\n", how, v->heap);
+	printf("%s stats %#" PRIx64 "\n", how, v->stats);
+	printf("%s controller %#" PRIx64 "\n", how, v->controller);
+	printf("%s gc_bits %#" PRIx64 "\n", how, v->gc_bits);
+	printf("%s persistent_chunks %#" PRIx64 "\n", how, v->persistent_chunks);
+	printf("%s bucket_table %#" PRIx64 "\n", how, v->bucket_table);
+}
+
+static struct error *print_memory(const struct image *img, const struct golayout *lay)
+{
+	struct memory_variables v;
+	struct error *err = memory_variables_find(img, lay, &v);
+
+	if (err)
+		return err;
+	print_memory_variables("found", &v);
+	err = memory_variables_find_by_rules(img, lay, &v);
+	if (!err)
+		print_memory_variables("rule", &v);
+	return err;
 }
 
 static void print_differences(const struct golayout *lay)
@@ -85,7 +110,7 @@ static struct error *print_layout(struct image *img, struct target *t, struct go
 		err = heap_variables_find_by_rules(img, lay, &heap);
 	if (!err)
 		print_heap_variables("rule", &heap);
-	return err;
+	return err ? err : print_memory(img, lay);
 }
 
 static struct error *print_validation(const struct golayout *lay, const struct image *img,

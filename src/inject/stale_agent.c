@@ -87,12 +87,19 @@ static bool is_control(const struct stale_agent *l, const struct target_map *map
 	       map->end == map->start + CODE_PAGE_BYTES;
 }
 
+/* The kernel adds " (deleted)". */
 static bool has_name(const char *path, const char *name)
 {
 	const char *prefix = "/memfd:";
-	size_t n = strlen(prefix);
+	size_t n = strlen(prefix), size = strlen(name);
 
-	return !strncmp(path, prefix, n) && !strncmp(path + n, name, strlen(name));
+	return !strncmp(path, prefix, n) && !strncmp(path + n, name, size) &&
+	       (!path[n + size] || path[n + size] == ' ');
+}
+
+static bool is_made_by_gospect(const char *path)
+{
+	return has_name(path, CODE_NAME) || has_name(path, DATA_NAME) || has_name(path, CLAIM_NAME);
 }
 
 /* Whether the slots that the head names are whole, not too many, and all in this mapping. */
@@ -247,7 +254,7 @@ static struct error *must_check look_at_descriptors(struct target *t, struct sta
 	int fd;
 
 	while (folder && (fd = descriptor_folder_next(folder, to, sizeof(to))) >= 0) {
-		if (!has_name(to, "gospect-"))
+		if (!is_made_by_gospect(to))
 			continue;
 		if (l->descriptor_count == MOST_DESCRIPTORS)
 			return forged(t, "there are too many files");

@@ -1,0 +1,8 @@
+package gospect
+
+import "embed"
+
+// binaries has gospect.gz and gospect.sha256 in released modules; scripts/go-module puts them there.
+//
+//go:embed bin/amd64/*
+var binaries embed.FS

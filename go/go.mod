@@ -1,0 +1,3 @@
+module gospect.example/gospect
+
+go 1.17

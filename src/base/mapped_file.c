@@ -138,6 +138,12 @@ struct error *mapped_file_check(struct mapped_file *file, struct error *err)
 		file->name);
 }
 
+void mapped_file_probe(const struct mapped_file *file)
+{
+	if (file)
+		(void)*(const volatile uint8_t *)(file->bytes + file->size - 1);
+}
+
 /* Replaces the rest of the file from the page of this address on; bytes that were read before stay.
  */
 static bool repair_mapping(struct mapped_file *file, uintptr_t address)

@@ -32,6 +32,9 @@ const uint8_t *mapped_file_bytes(const struct mapped_file *file);
  * came of reading it means nothing then. Consumes err. */
 struct error *mapped_file_check(struct mapped_file *file, struct error *err) must_check;
 
+/* Reads its end, so that a truncation is noticed which nothing has run into yet. */
+void mapped_file_probe(const struct mapped_file *file);
+
 /* From the handler of a SIGBUS at this address: true when a file is mapped there, and is readable
  * now. */
 bool mapped_file_repair(const void *address);

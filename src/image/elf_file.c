@@ -238,6 +238,11 @@ struct error *elf_file_check(const struct elf_file *elf, struct error *err)
 	return mapped_file_check(elf->mapping, err);
 }
 
+void elf_file_probe(const struct elf_file *elf)
+{
+	mapped_file_probe(elf->mapping);
+}
+
 void elf_file_close(struct elf_file *elf)
 {
 	if (!elf)

@@ -37,6 +37,8 @@ struct error *elf_file_open(int fd, const char *name, struct elf_file **ret) mus
 void elf_file_close(struct elf_file *elf);
 /* As mapped_file_check(): call it after much was read. */
 struct error *elf_file_check(const struct elf_file *elf, struct error *err) must_check;
+/* As mapped_file_probe(). */
+void elf_file_probe(const struct elf_file *elf);
 
 const char *elf_file_name(const struct elf_file *elf);
 enum machine elf_file_machine(const struct elf_file *elf);

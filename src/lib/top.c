@@ -245,9 +245,12 @@ static struct error *must_check refresh(struct gospect_top *t)
 	return err ? err : recount(t);
 }
 
-/* Notes the end of the target. The samples stay available. */
+/* Notes the end of the target. The samples stay available. If its memory is gone, its file may have
+ * been truncated, which is said at the end. */
 static struct error *must_check note_end(struct gospect_top *t, struct error *err)
 {
+	if (err->code == ERROR_FAULT)
+		elf_file_probe(t->target->image->elf);
 	t->ended = err;
 	snprintf(t->alert, sizeof(t->alert), "%s; the last state stays on the screen, q quits",
 		 err->message);

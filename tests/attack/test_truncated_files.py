@@ -4,6 +4,7 @@ To read what is gone is SIGBUS. An older gospect ended at once: a recording was 
 process lost the rows of all.
 """
 
+import contextlib
 import os
 import pathlib
 import random
@@ -40,13 +41,21 @@ def stop(program):
     wait_until(lambda: all(status(thread)["State"][0] == "T" for thread in threads))
 
 
+@contextlib.contextmanager
+def host_of_a_library():
+    path = pathlib.Path(shutil.copy(tracing.hectic(golang.NEWEST, tracing.SHARED), "hectic.so"))
+    program = Program(builds.host(), path.absolute())
+    try:
+        yield program, path
+    finally:
+        program.stop()
+
+
 @pytest.fixture
 def in_library():
     """A stopped C program with a Go library in a file of ours: its code may go, and it lives."""
-    path = pathlib.Path(shutil.copy(tracing.hectic(golang.NEWEST, tracing.SHARED), "hectic.so"))
-    program = Program(builds.host(), path.absolute())
-    yield program, path
-    program.stop()
+    with host_of_a_library() as program_and_path:
+        yield program_and_path
 
 
 @pytest.fixture
@@ -78,10 +87,11 @@ def test_a_process_whose_file_changes_is_refused_or_read(restless):
 def test_a_recording_is_kept(in_library, name):
     program, path = in_library
     process = gospect.start("record", "-p", program.pid, "-d", "2", "-o", name)
+    gospect.await_recording(process)
     time.sleep(1)
     stop(program)
     os.truncate(path, 0x1000)
-    err = process.communicate(timeout=20)[1].decode()
+    err = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 1 and SAID in err, err
     assert os.path.getsize(name) > 0
 
@@ -95,11 +105,14 @@ def test_a_dump_is_right_or_refused(in_library):
     right = gospect.run("dump", "-p", program.pid).ok()
     takes = time.monotonic() - started
     said = 0
-    for _ in range(40):
+    # On a busy machine the first may have taken far longer than the others do.
+    for i in range(400):
+        if i >= 40 and said:
+            break
         process = gospect.start("dump", "-p", program.pid)
-        time.sleep(random.uniform(0, takes))
+        time.sleep(takes * random.random() ** (1 + i % 4))
         os.truncate(path, 0x1000)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
         with path.open("r+b") as file:
             file.write(whole)
         if process.returncode == 0:
@@ -111,22 +124,27 @@ def test_a_dump_is_right_or_refused(in_library):
 
 
 @pytest.mark.skipif(terminal.why_not() is not None, reason="tmux is not installed")
-def test_top_keeps_what_it_saw_when_the_list_of_goroutines_is_gone_too(in_library):
+def test_top_keeps_what_it_saw_when_the_list_of_goroutines_is_gone_too():
     """Goroutines were made since its last look, so it read where the list is, in a page that was cut
-    off with the file, and ended."""
-    program, path = in_library
-    with terminal.Terminal(gospect.BINARY, "top", "-p", program.pid) as t:
-        t.wait_for("goroutines")
-        os.kill(t.pid, signal.SIGSTOP)
-        time.sleep(2)
-        stop(program)
-        os.truncate(path, 0x1000)
-        os.kill(t.pid, signal.SIGCONT)
-        time.sleep(1)
-        t.press("3")
-        t.wait_for("[3 goroutines]")
-        t.press("q")
-        assert t.status() == 1 and SAID in t.err()
+    off with the file, and ended. It also said nothing of the file if it had all the names it needed."""
+    for _ in range(6):
+        with host_of_a_library() as (program, path), \
+                terminal.Terminal(gospect.BINARY, "top", "-p", program.pid) as t:
+            t.wait_for("goroutines")
+            os.kill(t.pid, signal.SIGSTOP)
+            time.sleep(2)
+            stop(program)
+            os.truncate(path, 0x1000)
+            os.kill(t.pid, signal.SIGCONT)
+            time.sleep(1)
+            t.press("3")
+            t.wait_for("[3 goroutines]")
+            t.press("q")
+            assert t.status() == (SAID in t.err())
+            if "cannot read the memory" in t.err():
+                assert SAID in t.err()
+                return
+    pytest.skip("there were never more goroutines than at the last look, so that nothing was missing")
 
 
 @pytest.mark.skipif(terminal.why_not() is not None, reason="tmux is not installed")
@@ -136,9 +154,11 @@ def test_top_goes_on_and_says_so_at_its_end(in_library):
         t.wait_for("goroutines")
         stop(program)
         os.truncate(path, 0x1000)
-        for key in ("2", "Enter", "Escape", "3", "4", "w", "C-u", "all.folded", "Enter"):
+        for key in ("2", "Enter", "Escape", "3", "4", "w"):
             t.press(key)
             time.sleep(0.2)
+        t.wait_for("write to: ")
+        t.press("C-u", "all.folded", "Enter")
         t.wait_for("s to all.folded")
         t.press("q")
         assert t.status() == 1 and SAID in t.err()

@@ -612,6 +612,24 @@ static void two_threads_read_truncated_files(void **state)
 	assert_false(mapped_file_unreported());
 }
 
+static void a_truncation_that_nothing_ran_into_is_noticed(void **state)
+{
+	_cleanup_error_ struct error *err = NULL;
+	_cleanup_close_ int fd = make_file("program");
+	struct mapped_file *file;
+
+	repair_files();
+	assert_null(mapped_file_open(fd, MAPPED_BYTES, "program", &file));
+	mapped_file_probe(file);
+	assert_null(mapped_file_check(file, NULL));
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_null(mapped_file_check(file, NULL));
+	mapped_file_probe(file);
+	err = mapped_file_check(file, NULL);
+	assert_non_null(err);
+	mapped_file_close(file);
+}
+
 static void an_unreported_truncation_is_remembered(void **state)
 {
 	_cleanup_close_ int fd = make_file("program");
@@ -808,6 +826,7 @@ int main(void)
 		TEST_IN_FOLDER(a_fault_outside_of_all_files_is_not_mended),
 		TEST_IN_FOLDER(two_threads_read_truncated_files),
 		TEST_IN_FOLDER(file_without_a_sigbus_handler_is_read_at_open),
+		TEST_IN_FOLDER(a_truncation_that_nothing_ran_into_is_noticed),
 		TEST_IN_FOLDER(an_unreported_truncation_is_remembered),
 		TEST_IN_FOLDER(room_for_memory_is_that_of_the_fullest_group_around),
 		TEST_IN_FOLDER(room_for_memory_in_a_container_is_that_of_what_is_mounted),

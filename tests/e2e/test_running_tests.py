@@ -74,7 +74,7 @@ run.main()
     pid = tmp_path / "pid"
     wait_until(lambda: pid.exists() and pid.read_text().strip(), what="the test")
     tests.send_signal(signal.SIGTERM)
-    _, words = tests.communicate(timeout=20)
+    _, words = tests.communicate(timeout=60)
     assert tests.returncode == 128 + signal.SIGTERM
     assert sorted(re.findall(r"left behind, and killed: (\w+) ", words)) == ["sh", "sleep"], words
     wait_until(lambda: not pathlib.Path(f"/proc/{int(pid.read_text())}").exists(), what="its end")
@@ -86,3 +86,63 @@ def test_workers_that_are_asked_for_their_python_run_tests():
                            "--numprocesses=1", TESTS / "e2e" / "test_house.py", "-k", "circle_is_found"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and re.search(r"\b1 passed\b", done.stdout), done.stdout + done.stderr
+
+
+FLAKY = """
+import os
+def test_needs_a_quiet_machine():
+    again = os.path.exists("{folder}/ran")
+    open("{folder}/ran", "w")
+    assert again
+def test_is_wrong():
+    assert False
+def test_is_right(): pass
+"""
+
+
+@pytest.fixture
+def some_tests(runner, tmp_path, monkeypatch):
+    """A function that runs these tests as tests/run does, and what failed once more; it gives the counts."""
+    (tmp_path / "build").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "pytest.ini").write_text("[pytest]\njunit_family = xunit1\n")
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "TESTS", tmp_path / "tests")
+
+    def run(text):
+        (tmp_path / "tests" / "test_it.py").write_text(text)
+        counts = runner.Counts()
+        runner.pytest("some tests", "some.xml", "tests").run(counts)
+        runner.run_again(counts)
+        return counts.passed, counts.failed, counts.skipped
+
+    return run
+
+
+def test_a_test_that_failed_beside_others_runs_again_alone(some_tests, tmp_path, capfd):
+    assert some_tests(FLAKY.format(folder=tmp_path)) == (2, 1, 0)
+    assert re.findall(r"==== failed beside others, passed alone: (.*)", capfd.readouterr().out) == [
+        "tests/test_it.py::test_needs_a_quiet_machine"]
+
+
+def test_many_that_failed_do_not_run_again(some_tests, runner, tmp_path, capfd):
+    many = "".join(f"def test_{i}():\n    assert False\n" for i in range(runner.MOST_AGAIN))
+    assert some_tests(FLAKY.format(folder=tmp_path) + many) == (1, runner.MOST_AGAIN + 2, 0)
+    assert "once more" not in capfd.readouterr().out
+
+
+def test_a_unit_test_that_failed_runs_again(runner, tmp_path, monkeypatch):
+    """A program with several tests, one of which failed, counts no more than before."""
+    (tmp_path / "flaky").write_text(f"#!/bin/sh\necho 1..2; echo ok 1 - one\n[ -e {tmp_path}/ran ] || echo -n 'not '\n"
+                                    f"echo ok 2 - two; touch {tmp_path}/ran\n")
+    (tmp_path / "flaky").chmod(0o755)
+    (tmp_path / "meson.build").write_text(
+        "project('gospect')\ntest('flaky', find_program('./flaky'), protocol: 'tap', suite: 'unit')\n"
+        "test('true', find_program('true'), suite: 'unit')\n")
+    subprocess.run(["meson", "setup", "build"], cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    counts = runner.Counts()
+    runner.unit_tests("unit tests", "build").run(counts)
+    assert (counts.passed, counts.failed) == (2, 1)
+    runner.run_again(counts)
+    assert (counts.passed, counts.failed) == (3, 0)

@@ -89,12 +89,12 @@ def test_a_gospect_beside_the_program_sees_the_one_on_the_host(nested):
     outer = tracing.start(nested.pid, 60)
     try:
         inner = subprocess.run(nested.beside(tracing.PROBE, 1, 0.1), capture_output=True, text=True,
-                               timeout=30)
+                               timeout=60)
         assert f"process {outer.pid} of another pid namespace" in inner.stderr
         assert inner.returncode == 1
     finally:
         outer.send_signal(signal.SIGINT)
-        _, error = outer.communicate(timeout=20)
+        _, error = outer.communicate(timeout=60)
     assert outer.returncode == 0, error
 
 
@@ -107,14 +107,14 @@ def test_a_gospect_on_the_host_sees_the_one_beside_the_program(nested, tmp_path)
     for _ in range(3):
         assert "of another pid namespace" in tracing.probe(nested.pid, 0.1).refused()
     assert tracing.is_patched(nested.pid)
-    _, error = inner.communicate(timeout=30)
+    _, error = inner.communicate(timeout=60)
     assert inner.returncode == 0, error
 
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_one_of_many_concurrent_traces_wins(hectic, tmp_path, attempt):
     traces = [start_trace(hectic.pid, 3, tmp_path / f"{i}.trace") for i in range(6)]
-    errors = [process.communicate(timeout=40)[1] for process in traces]
+    errors = [process.communicate(timeout=60)[1] for process in traces]
     won = [process for process in traces if process.returncode == 0]
     lost = [error for process, error in zip(traces, errors) if process.returncode]
     assert len(won) == 1, errors
@@ -155,7 +155,7 @@ def test_removed_agent_is_reported_and_the_trace_kept(hectic, tmp_path):
     wait_until(lambda: path.with_name("first.trace.partial").exists())
     disown(hectic.pid)
     gospect.run("trace", "-p", hectic.pid, "-d", 0.1, "-o", tmp_path / "second.trace").ok()
-    _, error = first.communicate(timeout=30)
+    _, error = first.communicate(timeout=60)
     assert first.returncode == 1 and "removed it" in error, error
     assert path.stat().st_size > 1000
 
@@ -168,5 +168,5 @@ def test_the_gospect_that_is_named_is_the_one_that_was_started(hectic, tmp_path)
         assert f"already traced by gospect process {first.pid};" in tracing.probe(hectic.pid, 0.1).refused()
     finally:
         first.send_signal(signal.SIGINT)
-        _, error = first.communicate(timeout=30)
+        _, error = first.communicate(timeout=60)
     assert first.returncode == 0, error

@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from lib import golang, gospect
-from lib.process import status, wait_until
+from lib import golang, gospect, tracing
+from lib.process import wait_until
 
 FILES = {"record": "x.folded", "trace": "x.trace"}
 VERBS = pytest.mark.parametrize("verb", FILES)
@@ -39,10 +39,10 @@ def begun(process):
     return int(line.split()[1])
 
 
-def recording(pid):
-    """Until gospect has opened the command, and a moment longer."""
-    wait_until(lambda: status(pid)["Seccomp"] == "2", 30, "gospect to be confined")
-    time.sleep(0.5)
+def await_begin(pid, verb, command):
+    """Until gospect records the command, or traces it."""
+    wait_until(lambda: gospect.is_recording(pid) if verb == "record" else tracing.is_patched(command),
+               what="gospect to begin")
 
 
 @VERBS
@@ -71,13 +71,13 @@ def test_a_signal_ends_the_command_too(verb, number, moment):
     """Once, and its exit status is gospect's."""
     process = gospect.start(verb, "-d", "0.5" if moment == "after" else "60", "-o", FILES[verb],
                             "--", golang.build("ending", golang.NEWEST))
-    begun(process)
+    command = begun(process)
     if moment == "after":
         wait_until(lambda: os.path.exists(FILES[verb]), 30, "the recording to be written")
     else:
-        recording(process.pid)
+        await_begin(process.pid, verb, command)
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 41, (process.returncode, out, err)
     assert os.path.getsize(FILES[verb]) > 0
 
@@ -96,7 +96,7 @@ def test_a_command_that_goes_on_does_not_hold_gospect(verb):
         assert process.wait(5) == -signal.SIGTERM
     finally:
         os.kill(pid, signal.SIGKILL)
-    assert b"second signal; the command continues" in process.communicate(timeout=10)[1]
+    assert b"second signal; the command continues" in process.communicate(timeout=60)[1]
 
 
 @VERBS
@@ -106,9 +106,9 @@ def test_the_terminals_interrupt_reaches_the_command_once(verb):
     if not pid:
         os.execv(gospect.BINARY, ["gospect", verb, "-o", FILES[verb], "--", binary])
     said = b""
-    while b"ready" not in said:
+    while not re.search(rb"ready \d+\s", said):
         said += os.read(tty, 10000)
-    recording(pid)
+    await_begin(pid, verb, int(re.search(rb"ready (\d+)", said)[1]))
     os.write(tty, b"\x03")
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     assert code == 41, os.read(tty, 10000)
@@ -121,5 +121,5 @@ def test_a_signal_while_a_command_becomes_go_ends_it():
     wait_until(lambda: subprocess.run(["pgrep", "-P", str(process.pid)],
                                       capture_output=True, check=False).stdout)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1 and b"not a Go program" in err, err

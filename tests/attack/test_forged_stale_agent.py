@@ -65,7 +65,7 @@ def test_a_copy_in_the_place_of_the_agent_is_told_from_it(forger, tmp_path):
     wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
     program.ask("swap")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert b"the agent is gone from process" in err, err
     program.assert_well()
     assert tracing.changed_bytes(program) == 0

@@ -49,7 +49,7 @@ def test_a_signal_that_ends_programs_ends_a_trace_well(program, tmp_path, name):
     process = gospect.start("trace", "-p", program.pid, "-d", "60", "-o", file)
     wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
     process.send_signal(getattr(signal, name))
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert file.stat().st_size > 0 and not tracing.is_guarded(program.pid)
     tracing.assert_untouched(program)
@@ -60,7 +60,7 @@ def test_a_limit_of_the_files_size_ends_a_trace_well(program, tmp_path):
     process = gospect.start("trace", "-p", program.pid, "-d", "60", "-o", tmp_path / "t.trace")
     wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1 and b"File too large" in err, err
     tracing.assert_untouched(program)
 
@@ -121,7 +121,7 @@ class debugged:
 def test_failed_removal_is_reported_and_left_to_the_guardian(program, traced):
     with debugged(program.pid):
         traced.send_signal(signal.SIGINT)
-        _, err = traced.communicate(timeout=30)
+        _, err = traced.communicate(timeout=60)
         assert traced.returncode == 1
         text = err.decode()
         assert f"process {os.getpid()}" in text and "keeps trying" in text, text
@@ -137,7 +137,7 @@ def test_a_guardian_ends_with_the_program(tmp_path):
     process.communicate()
     assert tracing.is_guarded(program.pid)
     program.stop()
-    wait_until(lambda: not tracing.is_guarded(program.pid), 5, "the guardian's end")
+    wait_until(lambda: not tracing.is_guarded(program.pid), what="the guardian's end")
 
 
 @pytest.mark.parametrize("traced", ("trace",), indirect=True)
@@ -145,7 +145,7 @@ def test_no_agent_is_on_ten_seconds_after_all_of_gospects_processes_are_killed(p
     killed = tracing.kill_all(traced)
     assert len(killed) >= 3, killed  # broker, surgeon, guardian
     assert tracing.is_switched_on(program.pid)
-    wait_until(lambda: not tracing.is_switched_on(program.pid), 10, "the agent to be off")
+    wait_until(lambda: not tracing.is_switched_on(program.pid), what="the agent to be off")
     program.assert_well()
     assert tracing.clean(program.pid) == "cleaned"
     tracing.assert_untouched(program)
@@ -157,7 +157,7 @@ def test_agent_switches_itself_off_when_all_of_gospect_is_killed(untouched, kind
     process = tracing.start(program.pid, 60)
     assert tracing.is_switched_on(program.pid)
     tracing.kill_unguarded(process)
-    wait_until(lambda: not tracing.is_switched_on(program.pid), 10, "the agent to be off")
+    wait_until(lambda: not tracing.is_switched_on(program.pid), what="the agent to be off")
     program.assert_well()
     assert tracing.clean(program.pid) == "cleaned"
 
@@ -166,9 +166,9 @@ def test_agent_resumes_when_gospect_does(program, tmp_path):
     """It was stopped, as a container is paused."""
     traced = Tracing(program.pid, tmp_path / "t.trace").has_begun()
     traced.process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: not tracing.is_switched_on(program.pid), 10, "the agent to be off")
+    wait_until(lambda: not tracing.is_switched_on(program.pid), what="the agent to be off")
     traced.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: tracing.is_switched_on(program.pid), 5, "the agent to be on")
+    wait_until(lambda: tracing.is_switched_on(program.pid), what="the agent to be on")
     assert "got no CPU time for seconds, 1 times" in traced.end().err
 
 
@@ -177,12 +177,12 @@ def test_sigstop_does_not_stop_the_target_with_gospect(program, point):
     """It cannot be blocked: gospect goes on until it has let go of the target, and stops then."""
     process = tracing.start_until(program.pid, point)
     try:
-        wait_until(lambda: status(program.pid)["TracerPid"] == "0", 2, "the target to go on")
+        wait_until(lambda: status(program.pid)["TracerPid"] == "0", what="the target to go on")
         program.assert_well()
-        wait_until(lambda: status(process.pid)["State"][0] in "TZ", 2, "gospect to stop, or end")
+        wait_until(lambda: status(process.pid)["State"][0] in "TZ", what="gospect to stop, or end")
     finally:
         process.send_signal(signal.SIGCONT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
 
 
@@ -194,6 +194,6 @@ def test_killed_surgeon_leaves_no_agent_and_keeps_the_trace(program, tmp_path):
     os.kill(surgeon, signal.SIGKILL)
     tracing.assert_cleaned_soon(program)
     traced.process.send_signal(signal.SIGINT)
-    _, err = traced.process.communicate(timeout=30)
+    _, err = traced.process.communicate(timeout=60)
     assert traced.process.returncode == 1 and b"has exited" in err, err
     assert file.stat().st_size > 0

@@ -22,7 +22,7 @@ def test_ps_that_come_during_the_trace_are_reported(untouched, tmp_path):
     wait_until(lambda: tracing.is_patched(program.pid))
     time.sleep(0.2)
     program.ask("processors 200")
-    _, error = trace.communicate(timeout=30)
+    _, error = trace.communicate(timeout=60)
     assert trace.returncode == 0 and b"Ps have no ring buffer" in error, error
 
 

@@ -85,7 +85,7 @@ def test_shared_memory_is_in_no_core_file_and_in_no_child(untouched, tmp_path):
     wait_until(lambda: tracing.is_patched(program.pid), 30)
     flags = memory_flags(program.pid)
     trace.send_signal(signal.SIGINT)
-    assert trace.wait(30) == 0, trace.communicate()
+    assert trace.wait(60) == 0, trace.communicate()
     data = [words.split() for name, words in flags if name == "gospect-data"]
     assert data and all("dd" in words and "dc" in words for words in data), flags
 
@@ -100,6 +100,6 @@ def test_gospect_and_its_surgeon_offer_themselves_to_be_killed_first(untouched, 
     scores = {comm(pid): pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text().strip()
               for pid in (process.pid, *children)}
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert scores["gospect"] == scores["gospect-surgeon"] == "1000", scores
     assert pathlib.Path(f"/proc/{program.pid}/oom_score_adj").read_text() == before

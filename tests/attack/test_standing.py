@@ -56,7 +56,7 @@ class Freezer:
         with contextlib.suppress(OSError):
             self.thaw()
             (self.base / "cgroup.procs").write_text(str(self.pid))
-        wait_until(lambda: not (self.folder / "cgroup.procs").read_text().strip(), 5)
+        wait_until(lambda: not (self.folder / "cgroup.procs").read_text().strip())
         self.folder.rmdir()
 
 
@@ -89,7 +89,7 @@ def test_an_interrupt_ends_the_wait_for_a_frozen_program(program, freezer, tmp_p
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert time.monotonic() - began < 3
     freezer.thaw()
     tracing.assert_cleaned_soon(program)
@@ -103,7 +103,7 @@ def test_a_program_frozen_while_it_is_traced_is_cleaned_when_it_is_thawed(progra
     wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
     freezer.freeze()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1 and b"keeps trying" in err, err
     freezer.thaw()
     tracing.assert_cleaned_soon(program)
@@ -139,7 +139,7 @@ def test_the_others_run_while_one_cannot_be_stopped(held, tmp_path):
     held.ask("vfork 4000")
     process = gospect.start("trace", "-p", held.pid, "-d", "0.2", "-o", tmp_path / "t.trace")
     meanwhile = rounds_a_second(held, 3)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert meanwhile > 0.5 * usual, (meanwhile, usual)
 
@@ -187,7 +187,7 @@ def limited_processor(percent):
     try:
         yield folder / "cgroup.procs"
     finally:
-        wait_until(lambda: not (folder / "cgroup.procs").read_text(), 10)
+        wait_until(lambda: not (folder / "cgroup.procs").read_text())
         folder.rmdir()
 
 

@@ -25,7 +25,7 @@ def test_ctrl_z_does_not_stop_the_target(program, point, stop):
         assert status(process.pid)["State"][0] == "T"
     finally:
         process.send_signal(signal.SIGCONT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
 
 
@@ -33,7 +33,7 @@ def test_a_thread_that_gospect_has_borrowed_passes_sigstop_on(program):
     """It was swallowed: whoever stopped the program found it running."""
     tracing.probe(program.pid, 0.1, fault="remote-registers-set", victim=program.pid,
                   sent=signal.SIGSTOP)
-    wait_until(lambda: status(program.pid)["State"][0] == "T", 5, "the program to be stopped")
+    wait_until(lambda: status(program.pid)["State"][0] == "T", what="the program to be stopped")
     os.kill(program.pid, signal.SIGCONT)
-    wait_until(lambda: status(program.pid)["State"][0] != "T", 5, "it to go on")
+    wait_until(lambda: status(program.pid)["State"][0] != "T", what="it to go on")
     tracing.clean(program.pid)

@@ -73,14 +73,14 @@ def test_a_flight_that_cannot_be_written_goes_on(targets, tmp_path):
         time.sleep(2)
         shutil.rmtree(folder)
         process.send_signal(signal.SIGUSR1)
-        wait_until(lambda: said("the trace continues"), 20, "a word of what failed")
+        wait_until(lambda: said("the trace continues"), what="a word of what failed")
         folder.mkdir()
         process.send_signal(signal.SIGUSR1)
-        wait_until(lambda: said(f" s to {folder}/t-"), 20, "a second attempt")
+        wait_until(lambda: said(f" s to {folder}/t-"), what="a second attempt")
         only, = incidents(file)
         assert only.stat().st_size > 0
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

@@ -32,7 +32,7 @@ def at_terminal(*args, columns=80, status=0, **kwargs):
         except OSError:  # EIO: nobody has the other side any more
             break
     os.close(ours)
-    assert process.wait(30) == status, shown
+    assert process.wait(60) == status, shown
     text = re.sub(r"gospect: [^\n]*?\r\x1b\[K", "", shown.decode().replace("\r\n", "\n"))
     return text.replace("\r\x1b[K", "").splitlines()
 

@@ -219,7 +219,7 @@ def test_a_target_that_is_killed_during_a_dump():
         process = gospect.start("dump", "-p", program.pid)
         time.sleep(took * i / 20)
         program.process.kill()
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
         program.stop()
         result = subprocess.CompletedProcess([], process.returncode, out, err)
         statuses.add(acceptable(gospect.Result(result)))
@@ -246,7 +246,7 @@ def test_a_target_that_execs_while_it_is_recorded(tmp_path):
         assert result.status in (0, 1), result.err
         assert (tmp_path / f"{i}.folded").exists() == (result.status == 0)
         assert result.words
-    program.communicate(timeout=20)
+    program.communicate(timeout=60)
     assert program.returncode == 0
 
 
@@ -450,7 +450,7 @@ def test_a_reader_that_stops_reading(states):
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
-    assert process.wait(10) in (0, 1, -signal.SIGPIPE)
+    assert process.wait(60) in (0, 1, -signal.SIGPIPE)
     assert err.count(b"\n") <= 1
 
 

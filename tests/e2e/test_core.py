@@ -47,7 +47,7 @@ class Death:
         if kill:
             time.sleep(0.1)
             process.send_signal(kill)
-        assert process.wait(30) < 0
+        assert process.wait(60) < 0
         process.stdout.close()
         self.pid = process.pid
         self.core, = (p for p in folder.iterdir() if p.name.startswith("core"))

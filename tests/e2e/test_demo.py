@@ -36,7 +36,7 @@ def traces(samples):
 
 def test_the_demo_says_where_requests_are_and_who_has_what_they_wait_for():
     done = subprocess.run(["awk", "-f", TABLE], input=traces(SAMPLES), capture_output=True,
-                          text=True, check=True, timeout=20)
+                          text=True, check=True, timeout=60)
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "checkout 1.40" in lines
     assert "shop/stock.(*Shelves).Reserve 0.80 57 % sync.Mutex.Lock" in lines
@@ -52,7 +52,7 @@ def test_the_demo_says_where_requests_are_and_who_has_what_they_wait_for():
 
 def test_what_is_no_profile_of_the_shop_is_refused():
     done = subprocess.run(["awk", "-f", TABLE], input="", capture_output=True, text=True,
-                          check=False, timeout=20)
+                          check=False, timeout=60)
     assert done.returncode == 1 and "no profile of the shop" in done.stderr
 
 

@@ -6,6 +6,7 @@ firefox-devtools/profiler."""
 import collections
 import json
 import subprocess
+import time
 
 import pytest
 
@@ -153,20 +154,23 @@ def test_it_is_what_the_program_does(targets, tmp_path):
     """`split` keeps 20 goroutines in main.waitForever, on a channel."""
     program = targets.keep("split", golang.NEWEST)
     file = tmp_path / "split.firefox.json"
+    began = time.monotonic()
     gospect.run("record", "-p", program.pid, "-d", 2, *gospect.BUDGET, "-o", file).ok()
+    passed = SECOND_MS * (time.monotonic() - began)
     profile = check(json.loads(file.read_text()))
     samples = list(samples_of(profile))
     forever = [s for s in samples if "main.waitForever" in s[1]]
     assert {s[0] for s in forever} == {"waiting"}
-    assert sum(s[3] for s in forever) == pytest.approx(20 * 2 * SECOND_MS, rel=0.05)
-    assert max(s[2] for s in samples) == pytest.approx(2 * SECOND_MS, rel=0.05)
+    # On a busy machine it may end later than it should.
+    assert 0.95 * 20 * 2 * SECOND_MS <= sum(s[3] for s in forever) <= 20 * passed
+    assert 0.95 * 2 * SECOND_MS <= max(s[2] for s in samples) <= passed
     waiting = next(thread for thread in profile["threads"] if thread["name"] == "waiting")
     strings = profile["shared"]["stringArray"]
     assert {strings[name] for name in waiting["markers"]["name"]} >= {"chan receive", "sleep"}
     rows = json.loads(gospect.run("report", file, "--by", "state", "-f", "json").ok().text)
     for row in rows:
-        time = sum(s[3] for s in samples if s[0] == row["name"])
-        assert row["wall_ns"] == pytest.approx(time * 1e6, abs=10 * len(samples))
+        spent = sum(s[3] for s in samples if s[0] == row["name"])
+        assert row["wall_ns"] == pytest.approx(spent * 1e6, abs=10 * len(samples))
 
 
 @pytest.mark.parametrize("change", [

@@ -22,7 +22,7 @@ def record(program, path, *args, **kwargs):
 
 
 def recorded(program, path):
-    result = record(program, path)
+    result = gospect.record_cpu(program, path, "-r", 500, "--budget", 100, "--on-cpu", "--kernel")
     if result.status and ("perf_event_paranoid" in result.err or "no perf events" in result.err or
                           "kptr_restrict" in result.err):
         pytest.skip("the kernel does not permit its frames here")
@@ -97,7 +97,7 @@ def test_an_unprivileged_user_is_told_the_missing_permission():
         program = subprocess.Popen(
             [*USER, "sh", "-c", f"sleep 5 | {folder}/gospect record -d 1 --kernel -f folded -- "
              f"{folder}/switches zero"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        text, words = program.communicate(timeout=20)
+        text, words = program.communicate(timeout=60)
     assert program.returncode == 1
     assert "_[k]" not in text
     assert "kernel.perf_event_paranoid is 2" in words and "sudo" in words

@@ -555,11 +555,11 @@ def test_the_example_in_c(states, installation, tmp_path, kind):
                     "-o", binary], check=True)
     folder = next(installation.rglob("libgospect.so.0")).parent
     run = subprocess.run([binary, str(states.pid)], check=True, capture_output=True, text=True,
-                         env={**os.environ, "LD_LIBRARY_PATH": str(folder)}, timeout=30)
+                         env={**os.environ, "LD_LIBRARY_PATH": str(folder)}, timeout=60)
     lines = [re.fullmatch(r"(\d+) \[(.*)\] (\S+)", line) for line in run.stdout.splitlines()]
     found = {(int(line[1]), line[3].replace("runtime.gopanic", "panic")) for line in lines}
     assert functions_of(states) <= found
-    run = subprocess.run([binary, "0"], capture_output=True, text=True, timeout=30,
+    run = subprocess.run([binary, "0"], capture_output=True, text=True, timeout=60,
                          env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
     assert (run.returncode, run.stdout) == (1, "")
     assert run.stderr == "goroutines: invalid process id 0: it must be greater than 0\n"
@@ -575,12 +575,12 @@ def test_the_example_of_a_trace_in_c(targets, installation, tmp_path):
     folder = next(installation.rglob("libgospect.so.0")).parent
     env = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
     run = subprocess.run([binary, str(program.pid), file], check=True, capture_output=True,
-                         text=True, timeout=30, env=env)
+                         text=True, timeout=60, env=env)
     events = re.fullmatch(r"(\d+) events\n", run.stdout)
     assert events and int(events[1]) > 0
     assert gotrace.read_valid(file)["goroutines"]
     run = subprocess.run([binary, "0", tmp_path / "none"], capture_output=True, text=True,
-                         timeout=30, env=env)
+                         timeout=60, env=env)
     assert (run.returncode, run.stdout) == (1, "") and run.stderr.startswith("trace: ")
     assert not list(tmp_path.glob("none*"))
 
@@ -588,11 +588,11 @@ def test_the_example_of_a_trace_in_c(targets, installation, tmp_path):
 def test_the_example_in_python(waiting, tmp_path):
     page = tmp_path / "out.html"
     run = subprocess.run([sys.executable, EXAMPLES / "record.py", str(waiting.pid), "1", page],
-                         env={**os.environ, "LIBGOSPECT": str(library.LIBRARY)}, timeout=30,
+                         env={**os.environ, "LIBGOSPECT": str(library.LIBRARY)}, timeout=60,
                          capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
     assert "waitForChannel" in page.read_text()
-    run = subprocess.run([sys.executable, EXAMPLES / "record.py", "1", "1", page], timeout=30,
+    run = subprocess.run([sys.executable, EXAMPLES / "record.py", "1", "1", page], timeout=60,
                          env={**os.environ, "LIBGOSPECT": str(library.LIBRARY)},
                          capture_output=True, text=True)
     assert run.returncode == 1 and run.stderr.startswith("record.py: ")

@@ -6,9 +6,8 @@ from lib import callers, golang, gospect, pprof
 from lib.process import CpuMeter
 
 
-def on_cpu(program, path, *args, seconds=2):
-    result = gospect.run("record", "-p", program.pid, "-d", seconds, *gospect.BUDGET, "-o",
-                         path, *args, seconds=seconds + 20).ok()
+def on_cpu(program, path, *args):
+    result = gospect.record_cpu(program, path, *gospect.BUDGET, *args).ok()
     if "perf_event_paranoid" in result.err or "no perf events" in result.err:
         pytest.skip("the kernel does not permit perf events here")
     return pprof.read(path)

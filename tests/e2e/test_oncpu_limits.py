@@ -3,7 +3,6 @@
 import resource
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -21,7 +20,7 @@ def record(program, path, *args, **kwargs):
 
 
 def finish(recorder, path):
-    _, words = recorder.communicate(timeout=50)
+    _, words = recorder.communicate(timeout=60)
     assert recorder.returncode == 0, words
     if "perf_event_paranoid" in words or "no perf events" in words:
         pytest.skip("the kernel does not permit perf events here")
@@ -57,9 +56,10 @@ def test_lost_samples_are_counted(targets, tmp_path):
     program = targets.start("callers")
     path = tmp_path / "p.pb.gz"
     recorder = record(program, path, "-d", "5", "-r", "10000")
-    time.sleep(1.5)
+    gospect.await_recording(recorder)
     recorder.send_signal(signal.SIGSTOP)
-    time.sleep(2)
+    used = program.cpu_seconds() + 2
+    process.wait_until(lambda: program.cpu_seconds() >= used, what="2 s of CPU time")
     recorder.send_signal(signal.SIGCONT)
     words, profile = finish(recorder, path)
     assert "on-CPU samples were lost" in words
@@ -89,7 +89,7 @@ def test_too_few_files_for_the_waits_for_a_cpu(targets, tmp_path):
     path = tmp_path / "p.pb.gz"
     recorder = record(program, path, "-d", "1", "--run-queue", preexec_fn=lambda: resource.setrlimit(
         resource.RLIMIT_NOFILE, (1000, 1000)))
-    _, words = recorder.communicate(timeout=50)
+    _, words = recorder.communicate(timeout=60)
     assert recorder.returncode == 0 and QUEUE in words, words
     assert pprof.read(path).duration_ns > 0.9e9
 
@@ -97,10 +97,15 @@ def test_too_few_files_for_the_waits_for_a_cpu(targets, tmp_path):
 def test_too_many_switches_to_know_where_threads_wait(targets, tmp_path):
     program = targets.start("churn", args=("-workers=0", "-nappers=16", "-life=20000"))
     path = tmp_path / "p.pb.gz"
-    recorder = record(program, path, "-d", "3", "--run-queue")
-    _, words = recorder.communicate(timeout=50)
-    assert recorder.returncode == 0 and QUEUE in words, words
-    assert pprof.read(path).total("cpu") > 0
+    # Too many a second are those of a program that has a processor for most of it.
+    for _ in range(10):
+        recorder = record(program, path, "-d", "3", "--run-queue")
+        _, words = recorder.communicate(timeout=60)
+        assert recorder.returncode == 0, words
+        assert pprof.read(path).total("cpu") > 0
+        if QUEUE in words:
+            return
+    raise AssertionError(words)
 
 
 def test_waits_for_a_cpu_belong_to_running_goroutines(states):

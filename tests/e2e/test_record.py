@@ -34,16 +34,16 @@ def record(program, path, *args, seconds=2):
 
 class Recorded:
     """Four seconds of the program split: as pprof and as folded stacks, of the same time; and how long it was
-    where meanwhile, by its own clock."""
+    where meanwhile, by its own clock. `passed`: how long the recordings took, in nanoseconds."""
 
     def __init__(self, program, folder):
-        before = json.loads(program.ask("times"))
+        before, began = json.loads(program.ask("times")), time.monotonic_ns()
         running = [gospect.start("record", "-p", program.pid, "-d", 4, *gospect.BUDGET, "-o", folder / name)
                    for name in ("split.pb.gz", "split.folded")]
         for process in running:
             _, words = process.communicate(timeout=60)
             assert process.returncode == 0, words
-        after = json.loads(program.ask("times"))
+        after, self.passed = json.loads(program.ask("times")), time.monotonic_ns() - began
         self.spent = {place: after[place] - before.get(place, 0) for place in after}
         self.profile = pprof.read(folder / "split.pb.gz")
         self.stacks = folded(folder / "split.folded")
@@ -68,7 +68,7 @@ def recorded(tmp_path_factory):
 def test_time_is_where_the_program_says_it_was(targets, recorded, version, mode):
     made = recorded(targets.keep("split", version, mode))
     spent, profile = made.spent, made.profile
-    assert profile.duration_ns == pytest.approx(4 * SECOND, rel=0.05)
+    assert 3.99 * SECOND <= profile.duration_ns <= made.passed
     pipeline = sum(profile.time_in(stage) for stage in STAGES)
     assert pipeline == pytest.approx(profile.duration_ns, rel=0.05)
     for stage in STAGES:
@@ -306,31 +306,35 @@ def test_the_budget_is_kept_and_totals_stay_right(targets, tmp_path):
 # How it ends
 
 def start_recording(pid, path, *args):
+    """It has gone on for a second."""
     process = gospect.start("record", "-p", pid, "-o", path, *args)
+    gospect.await_recording(process)
     time.sleep(1)
     return process
 
 
-def ended(process, seconds=10):
-    out, err = process.communicate(timeout=seconds)
+def ended(process):
+    out, err = process.communicate(timeout=60)
     return process.returncode, err.decode().splitlines()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_early_and_it_writes(split, tmp_path, number):
+    began = time.monotonic_ns()
     process = start_recording(split.pid, tmp_path / "cut.pb.gz")
     process.send_signal(number)
     status, words = ended(process)
     assert status == 0 and words[-1].startswith("gospect: ")
     profile = pprof.read(tmp_path / "cut.pb.gz")
-    assert profile.duration_ns == pytest.approx(SECOND, rel=0.5)
+    # It may have got no CPU between its events and its first look.
+    assert 0.5 * SECOND <= profile.duration_ns <= time.monotonic_ns() - began
     assert profile.time_in("main.readForever") > 0
 
 
 def test_killed_it_leaves_nothing(split, tmp_path):
     process = start_recording(split.pid, tmp_path / "never.pb.gz")
     process.kill()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -347,7 +351,7 @@ def test_a_target_that_ends_is_written_and_said(targets, tmp_path):
 
 def test_a_target_that_becomes_another_program_is_written_and_said(tmp_path):
     binary = golang.build("restless", golang.NEWEST)
-    program = subprocess.Popen([binary, "-times=0", "-pause=2s", "-then=/bin/sleep 60"],
+    program = subprocess.Popen([binary, "-times=0", "-pause=4s", "-then=/bin/sleep 60"],
                                stdout=subprocess.PIPE)
     try:
         assert program.stdout.readline().startswith(b"ready")
@@ -363,11 +367,14 @@ def test_a_target_that_becomes_another_program_is_written_and_said(tmp_path):
 
 def test_a_command_is_recorded_to_its_end_and_its_status_passed_on(tmp_path):
     binary = golang.build("split", golang.NEWEST)
+    began = time.monotonic_ns()
     result = gospect.run("record", "-o", tmp_path / "run.pb.gz", "--", binary, "-for=1500ms")
+    passed = time.monotonic_ns() - began
     assert result.status == 3
     assert b"ready" in result.out
     profile = pprof.read(tmp_path / "run.pb.gz")
-    assert profile.duration_ns == pytest.approx(1.5 * SECOND, rel=0.3)
+    # It is held until the recording begins, and sleeps until its end.
+    assert 1.4 * SECOND < profile.duration_ns <= passed
     assert profile.time_in("main.waitForever") > 15 * SECOND
 
 
@@ -376,9 +383,10 @@ def test_an_interrupted_command_is_ended_too(tmp_path):
     process = gospect.start("record", "-o", tmp_path / "run.folded", "--", binary, "-for=60s",
                             start_new_session=True)
     assert process.stdout.readline().startswith(b"ready")
+    gospect.await_recording(process)
     time.sleep(1)
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert "main.waitForever" in (tmp_path / "run.folded").read_text()
     wait_until(lambda: not group_members(process.pid), what="the command to end")
 

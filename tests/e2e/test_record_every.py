@@ -44,10 +44,11 @@ def test_a_file_is_written_each_time_and_the_newest_are_kept(states, tmp_path):
 def test_a_signal_ends_the_last_one_and_writes_it(states, tmp_path):
     gospect_ = gospect.start("record", "-p", states.pid, "--every", "1h", "-o", tmp_path / "server.pb.gz")
     children = f"/proc/{gospect_.pid}/task/{gospect_.pid}/children"
-    wait_until(lambda: open(children).read().strip(), 10, "the recording to begin")
+    wait_until(lambda: open(children).read().strip(), what="the recording to begin")
+    gospect.await_recording(gospect_)
     time.sleep(1)
     gospect_.send_signal(signal.SIGTERM)
-    assert gospect_.wait(20) == 0
+    assert gospect_.wait(60) == 0
     gospect_.communicate()
     [name] = names(tmp_path)
     assert NAME.fullmatch(name) and pprof.read(tmp_path / name).samples
@@ -56,9 +57,9 @@ def test_a_signal_ends_the_last_one_and_writes_it(states, tmp_path):
 def test_it_ends_when_the_program_does(targets, tmp_path):
     program = targets.start("states", args=("-only", "chan"))
     gospect_ = gospect.start("record", "-p", program.pid, "--every", "1s", "-o", tmp_path / "server.pb.gz")
-    wait_until(lambda: names(tmp_path), 20, "the first file")
+    wait_until(lambda: names(tmp_path), what="the first file")
     targets.forget(program).stop()
-    assert gospect_.wait(20) == 1
+    assert gospect_.wait(60) == 1
     assert str(program.pid) in gospect_.communicate()[1].decode().splitlines()[-1]
     assert all(NAME.fullmatch(name) for name in names(tmp_path))
 

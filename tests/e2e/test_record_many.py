@@ -65,12 +65,13 @@ def test_each_process_has_its_own_time_and_that_of_a_recording_of_it_alone(start
     count = 5
     versions = [VERSIONS[i % len(VERSIONS)] for i in range(count)]
     programs = [started(f"split-{i}", version=v) for i, v in enumerate(versions)]
-    before = spent(programs)
+    before, began = spent(programs), time.monotonic()
     words = record(tmp_path / "all.pb.gz", *targets_of(programs), seconds=4)
-    after = spent(programs)
+    after, passed = spent(programs), time.monotonic() - began
     assert f"{count} processes" in words[-1]
     together = pprof.read(tmp_path / "all.pb.gz")
-    assert together.duration_ns == pytest.approx(4e9, rel=0.05)
+    # From the first begin to the last end.
+    assert 3.99e9 <= together.duration_ns <= passed * 1e9
     assert {s.labels["pid"] for s in together.samples} == {str(p.pid) for p in programs}
     path_of = [tmp_path / f"alone-{i}.pb.gz" for i in range(count)]
     recordings = [gospect.start("record", "-p", program.pid, "-d", 2, *gospect.BUDGET, "-o", path)
@@ -109,8 +110,10 @@ def test_a_process_that_is_killed_or_not_go_does_not_end_the_others(started, tmp
     other = subprocess.Popen(["sleep", "60"])
     running = gospect.start("record", *targets_of((stays, dies)), "-p", other.pid, "-d", 4,
                             "-o", tmp_path / "all.pb.gz")
+    began = time.monotonic()
     try:
-        time.sleep(2)
+        gospect.await_recording(running, 2)
+        time.sleep(1.5)
         dies.process.kill()
         started.programs.remove(dies)
         _, words = running.communicate(timeout=60)
@@ -124,31 +127,34 @@ def test_a_process_that_is_killed_or_not_go_does_not_end_the_others(started, tmp
     assert len(left_out) == 1 and str(other.pid) in left_out[0] and "sleep" in left_out[0]
     assert any(f"process {dies.pid} (dies): " in line and "is kept" in line for line in lines), lines
     profile = pprof.read(tmp_path / "all.pb.gz")
-    assert of(profile, stays.pid).time("main.waitForever") == pytest.approx(20 * 4e9, rel=0.05)
-    gone = of(profile, dies.pid).time("main.waitForever") / 20e9
-    assert 0.3 < gone < 3
+    stayed, gone = (of(profile, p.pid).time("main.waitForever") / 20e9 for p in (stays, dies))
+    assert 3.9 < stayed <= time.monotonic() - began
+    assert 0.3 < gone < stayed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_gospect_alone_ends_all_and_writes(started, tmp_path, number):
     programs = [started("first"), started("second")]
     running = gospect.start("record", *targets_of(programs), "-o", tmp_path / "all.pb.gz")
-    time.sleep(2)
+    began = time.monotonic()
+    gospect.await_recording(running, 2)
+    time.sleep(1)
     os.kill(running.pid, number)
-    _, words = running.communicate(timeout=30)
+    _, words = running.communicate(timeout=60)
     assert running.returncode == 0, words
     profile = pprof.read(tmp_path / "all.pb.gz")
     assert {s.labels["pid"] for s in profile.samples} == {str(p.pid) for p in programs}
-    assert 0.5e9 < profile.duration_ns < 4e9
+    assert 0.5e9 < profile.duration_ns <= (time.monotonic() - began) * 1e9
 
 
 def test_an_interrupt_at_the_terminal_ends_all_and_writes(started, tmp_path):
     """A terminal signals the workers, too."""
     programs = [started("first"), started("second")]
     running = gospect.start("record", *targets_of(programs), "-o", tmp_path / "all.pb.gz", start_new_session=True)
-    time.sleep(2)
+    gospect.await_recording(running, 2)
+    time.sleep(1)
     os.killpg(running.pid, signal.SIGINT)
-    _, words = running.communicate(timeout=30)
+    _, words = running.communicate(timeout=60)
     assert running.returncode == 0, words
     profile = pprof.read(tmp_path / "all.pb.gz")
     assert {s.labels["pid"] for s in profile.samples} == {str(p.pid) for p in programs}
@@ -157,12 +163,13 @@ def test_an_interrupt_at_the_terminal_ends_all_and_writes(started, tmp_path):
 def test_a_worker_that_fails_costs_one_process(started, tmp_path):
     programs = [started("first"), started("second")]
     running = gospect.start("record", *targets_of(programs), "-o", tmp_path / "all.pb.gz")
-    time.sleep(2)
+    gospect.await_recording(running, 2)
+    time.sleep(1)
     with open(f"/proc/{running.pid}/task/{running.pid}/children") as children:
         os.kill(int(children.read().split()[0]), signal.SIGKILL)
     time.sleep(0.5)
     running.terminate()
-    _, words = running.communicate(timeout=30)
+    _, words = running.communicate(timeout=60)
     assert running.returncode == 0 and b"is left out: its worker ended" in words, words
     assert len({s.labels["pid"] for s in pprof.read(tmp_path / "all.pb.gz").samples}) == 1
 
@@ -207,10 +214,13 @@ def test_formats_without_labels_begin_with_the_process(started, tmp_path):
     record(tmp_path / "all.folded", *targets_of(programs), seconds=1)
     roots = {line.split(";")[0] for line in (tmp_path / "all.folded").read_text().splitlines()}
     assert roots == {f"{p.binary.name} (pid {p.pid})" for p in programs}
+    began = time.monotonic()
     record(tmp_path / "all.html", *targets_of(programs), seconds=3)
+    passed = time.monotonic() - began
     axis = re.search(r'"timeline":\{"width_ns":(\d+),"columns":(\d+)\}', (tmp_path / "all.html").read_text())
     # From the first begin to the last end: they begin when each is ready, and overlap.
-    assert 2.9e9 <= int(axis[1]) * int(axis[2]) <= 6.5e9
+    # A column is a second at most.
+    assert 2.9e9 <= int(axis[1]) * int(axis[2]) <= (passed + 1) * 1e9
     rows = gospect.run("report", tmp_path / "all.html", "--by", "label:command").ok().text
     assert "root-one" in rows and "root-two" in rows
 

@@ -175,7 +175,7 @@ def test_a_recording_agrees_within_its_error(targets):
     program = targets.start("requests")
     process = gospect.start("offcpu", "-p", program.pid, "--by", "label:route", "-n", 0,
                             "-f", "json", "--sampled", "--budget", 100, "-r", 500)
-    time.sleep(0.5)
+    gospect.await_recording(process)
     requests = json.loads(program.ask("serve 6000 8"))
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)

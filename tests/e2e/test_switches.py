@@ -19,9 +19,9 @@ UNDER_C = [*CALLED_BACK, "c_back", "_cgo_Cfunc_c_back", "runtime.asmcgocall", "r
            "main._Cfunc_c_back", "main.burnInGoUnderC", *ROOT]
 
 
-def on_cpu(pid, path, *args, seconds=3):
-    result = gospect.run("record", "-p", pid, "-d", seconds, "-o", path, "-r", 500, "--budget",
-                         100, "--on-cpu", *args, seconds=seconds + 30).ok()
+def on_cpu(program, path, *args):
+    """Some 1,250 samples."""
+    result = gospect.record_cpu(program, path, "-r", 500, "--budget", 100, "--on-cpu", *args, seconds=2.5).ok()
     if "perf_event_paranoid" in result.err or "no perf events" in result.err:
         pytest.skip("the kernel does not permit perf events here")
     return pprof.read(path)
@@ -72,7 +72,7 @@ def start():
 @pytest.mark.parametrize("what, wanted", [("c", IN_C), ("back", UNDER_C)])
 def test_c_under_go_and_go_under_c(start, tmp_path, version, what, wanted):
     program = start(version, what)
-    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
     right, other = share(profile, wanted)
     assert right > 0.99, other
     assert {s.labels.get("burns") for s in profile.samples if s.stack[0] == wanted[0]} == {what}
@@ -81,13 +81,13 @@ def test_c_under_go_and_go_under_c(start, tmp_path, version, what, wanted):
 @pytest.mark.parametrize("version", golang.SLOW_VERSIONS)
 def test_a_c_thread_that_calls_go(start, tmp_path, version):
     program = start(version, "thread")
-    right, other = share(on_cpu(program.pid, tmp_path / "p.pb.gz"), [*CALLED_BACK, "thread_main"])
+    right, other = share(on_cpu(program, tmp_path / "p.pb.gz"), [*CALLED_BACK, "thread_main"])
     assert right > 0.99, other
 
 
 def test_a_library_without_frame_pointers(start, tmp_path):
     program = start(golang.NEWEST, "library", cgo.library())
-    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
     right, other = share(profile, IN_LIBRARY)
     assert right > 0.99, other
     assert sum(s.values["wall"] for s in profile.samples if "library_inner" in s.stack) > 0
@@ -95,7 +95,7 @@ def test_a_library_without_frame_pointers(start, tmp_path):
 
 def test_a_stripped_library(start, tmp_path):
     program = start(golang.NEWEST, "library", cgo.library(stripped=True))
-    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
     # What is exported keeps its name.
     named = {s.stack[0] for s in profile.samples if "c_library_call" in s.stack}
     assert named <= {"library_inner", "library_outer", "[libburn.so]"}
@@ -113,7 +113,7 @@ def truncated(profile):
 @pytest.mark.parametrize("version", golang.SLOW_VERSIONS)
 def test_the_vdso_leads_to_the_caller_that_reads_the_clock(targets, tmp_path, version):
     program = targets.start("switches", version, args=("time",))
-    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
     vdso = [s for s in profile.samples if "clock_gettime" in s.stack[0]]
     assert vdso
     whole = sum(s.values["cpu"] for s in vdso if "main.readClock" in s.stack)
@@ -133,7 +133,7 @@ def is_written_in(closure, caller):
                          + [(golang.OLDEST, golang.PIE), ("1.20.14", golang.STRIPPED)])
 def test_systemstack_caller_is_shown(targets, tmp_path, version, mode):
     program = targets.start("switches", version, mode, args=("alloc",))
-    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
     under = [s for s in profile.samples if "runtime.systemstack" in s.stack]
     assert under
     closures = 0
@@ -152,7 +152,7 @@ def test_systemstack_caller_is_shown(targets, tmp_path, version, mode):
 @pytest.mark.parametrize("version", golang.SLOW_VERSIONS)
 def test_deep_stacks_are_whole(targets, tmp_path, version, what, depth):
     program = targets.start("switches", version, args=(what,))
-    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
     assert truncated(profile) < 0.01
     for sample in profile.samples:
         if sample.stack[0] == "main.spin":
@@ -161,7 +161,7 @@ def test_deep_stacks_are_whole(targets, tmp_path, version, what, depth):
 
 def test_scheduler_time_is_marked(targets, tmp_path):
     program = targets.start("switches", args=("pingpong",))
-    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
     roots = {s.stack[-1] for s in profile.samples}
     assert "[scheduler]" in roots
     for sample in profile.samples:
@@ -171,7 +171,7 @@ def test_scheduler_time_is_marked(targets, tmp_path):
 
 def test_gc_time_is_marked(targets, tmp_path):
     program = targets.start("switches", args=("alloc",))
-    profile = on_cpu(program.pid, tmp_path / "p.pb.gz")
+    profile = on_cpu(program, tmp_path / "p.pb.gz")
     workers = [s for s in profile.samples if "runtime.gcBgMarkWorker" in s.stack]
     assert workers
     assert {s.stack[-1] for s in workers} == {"[GC]"}

@@ -76,7 +76,7 @@ def test_functions_goroutines_and_creators(targets):
         t.wait_for("[3 goroutines]", "filter: =main.main", "main.waitForChannel")
         t.press("s", "s")
         t.wait_for("*state")
-        wait_until(lambda: rows(t.screen())[0][2:] == ["running", "main.spin"], 10, "it runs")
+        wait_until(lambda: rows(t.screen())[0][2:] == ["running", "main.spin"], what="it runs")
         t.press("Escape")
         t.wait_for("[3 goroutines]", without=["filter:"])
         t.press("q")
@@ -109,11 +109,11 @@ def test_creators_and_how_many_they_became(targets):
         assert all(row[2:4] == ["0", "0"] for row in rows(screen))
         program.send("steady 6 16 50 100")
         assert program.line().startswith("begun")
-        wait_until(lambda: "+17" in t.screen(), 10, "17 goroutines")
+        wait_until(lambda: "+17" in t.screen(), what="17 goroutines")
         row = row_of(t.screen(), "main.serveSteadily")
         assert (row[0], row[2], row[3]) == ("17.0", "+17", "+17")
         program.line()
-        wait_until(lambda: "+17" not in t.screen(), 10, "none of them")
+        wait_until(lambda: "+17" not in t.screen(), what="none of them")
         t.press("q")
         assert t.status() == 0
 
@@ -267,7 +267,7 @@ def test_labels_and_the_goroutines_that_have_one(targets):
         t.wait_for("filter: worker=sleeper", without=["worker=burner"])
         t.press("3")
         t.wait_for("[3 goroutines]")
-        wait_until(lambda: len(rows(t.screen())) == 3, 5, "three sleepers")
+        wait_until(lambda: len(rows(t.screen())) == 3, what="three sleepers")
         t.press("q")
         assert t.status() == 0
 
@@ -288,7 +288,7 @@ def test_frozen_view_does_not_change(targets):
         t.press("f")
         t.wait_for("[3 goroutines]", without=["FROZEN"])
         t.press("s", "s", "s")
-        wait_until(lambda: rows(t.screen()) != rows(frozen), 5, "other times")
+        wait_until(lambda: rows(t.screen()) != rows(frozen), what="other times")
         t.press("q")
         assert t.status() == 0
 
@@ -300,8 +300,8 @@ def test_any_size_of_the_terminal(targets):
         for width, height in ((132, 43), (60, 15), (40, 9), (12, 3), (1, 1), (80, 24)):
             t.resize(width, height)
             if width > 20:
-                wait_until(lambda: len(t.lines()) == height and "q quit" in t.lines()[-1], 5,
-                           f"the last line at {width}x{height}")
+                wait_until(lambda: len(t.lines()) == height and "q quit" in t.lines()[-1],
+                           what=f"the last line at {width}x{height}")
             assert all(len(line) <= width for line in t.lines())
             assert t.running()
         t.wait_for("main.spin", "runnable")
@@ -381,7 +381,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_goes_on(targets):
         t.press("Enter")
         t.wait_for("main.spin", "runnable")
         t.resize(100, 30)
-        wait_until(lambda: len(t.lines()) == 30 and "q quit" in t.lines()[-1], 5, "the new size")
+        wait_until(lambda: len(t.lines()) == 30 and "q quit" in t.lines()[-1], what="the new size")
         t.press("3")
         t.wait_for("[3 goroutines]")
         t.press("q")
@@ -434,7 +434,7 @@ def test_top_without_a_terminal_suggests_record(states):
 
 def test_a_terminal_without_a_description_gets_one_of_its_family(states):
     with top("-p", states.pid, env={"TERM": "xterm-nonsense", "LC_ALL": "xx_XX.UTF-8"}) as t:
-        wait_until(lambda: not t.screen().isascii(), 20, "the characters of a UTF-8 terminal")
+        wait_until(lambda: not t.screen().isascii(), what="the characters of a UTF-8 terminal")
         t.press("q")
         assert t.status() == 0
 

@@ -42,7 +42,8 @@ def test_dump_never_shows_a_torn_stack(targets, version, args):
     program = targets.start("churn", version, args=args)
     checker = Checker()
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
+    # Where others have the processors, that takes longer.
+    while time.monotonic() < end or checker.counts["whole"] < 20:
         checker.check_dump(gospect.dump_json(program.pid))
     checker.verdict(least=20)
 
@@ -51,10 +52,13 @@ def test_dump_never_shows_a_torn_stack(targets, version, args):
 @every_version([golang.NEWEST])
 def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
     program = targets.start("churn", version, args=("-workers=64",))
-    gospect.run("record", "-p", program.pid, "-d", SECONDS, "-r", 1000, "--budget", 50,
-                "-o", tmp_path / "churn.pb.gz").ok()
     checker = Checker()
-    checker.check_profile(pprof.read(tmp_path / "churn.pb.gz"))
+    for i in range(10):
+        gospect.run("record", "-p", program.pid, "-d", SECONDS, "-r", 1000, "--budget", 50,
+                    "-o", tmp_path / f"churn{i}.pb.gz").ok()
+        checker.check_profile(pprof.read(tmp_path / f"churn{i}.pb.gz"))
+        if checker.counts["whole"] >= 5000:
+            break
     checker.verdict(least=5000)
 
 
@@ -64,8 +68,8 @@ def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
 def test_running_goroutine_is_never_shown_torn(targets, tmp_path, version, args):
     """Deep recursion, in duffzero too, the scheduler's switches, and the collector's assistants."""
     program = targets.start("churn", version, args=args)
-    result = gospect.run("record", "-p", program.pid, "-d", SECONDS, "-r", 5000, "--budget", 60,
-                         "--on-cpu", "-o", tmp_path / "churn.pb.gz").ok()
+    result = gospect.record_cpu(program, tmp_path / "churn.pb.gz", "-r", 5000, "--budget", 60, "--on-cpu",
+                                seconds=SECONDS).ok()
     if "perf_event_paranoid" in result.err or "no perf events" in result.err:
         pytest.skip("the kernel does not permit perf events here")
     checker = Checker()
@@ -97,7 +101,7 @@ def probe(program, stacks, seconds, *mode):
                           ("system calls", golang.NEWEST, 50_000), ("iter.Pull", golang.NEWEST, 50_000)])
 def test_a_million_stacks_are_whole(targets, load, version, stacks):
     program = targets.start("churn", version, args=LOADS[load])
-    counts, torn = probe(program, stacks, 40)
+    counts, torn = probe(program, stacks, 90)
     assert counts["torn"] == 0, torn
     assert counts["whole"] >= stacks, counts
 
@@ -105,8 +109,11 @@ def test_a_million_stacks_are_whole(targets, load, version, stacks):
 def test_stacks_tear_and_the_probe_sees_it(targets):
     """The control: what is read once, and not checked, is torn now and then."""
     program = targets.start("churn", golang.NEWEST, args=("-workers=64",))
-    counts, _ = probe(program, 10_000_000, 4, "careless")
-    assert counts["torn"] > 0, counts
+    for _ in range(10):
+        counts, _ = probe(program, 10_000_000, 4, "careless")
+        if counts["torn"]:
+            return
+    raise AssertionError(counts)
 
 
 def in_class(sample, starts):

@@ -362,7 +362,7 @@ def test_a_full_disk_leaves_the_incidents_before(targets, tmp_path):
         (small / "filler").write_bytes(bytes(os.statvfs(small).f_bavail * 4096))
         program.ask("work")
         t.process.send_signal(signal.SIGINT)
-        err = t.process.communicate(timeout=30)[1].decode()
+        err = t.process.communicate(timeout=60)[1].decode()
         assert t.process.returncode == 1 and "no space left on device" in err
         assert set(small.iterdir()) == {first, small / "filler"}
         gotrace.read_valid(first)

@@ -27,7 +27,7 @@ def stuck(request, tmp_path):
 
         def dies():
             program.process.send_signal(signal.SIGQUIT)
-            program.process.wait(20)
+            program.process.wait(60)
             text = (tmp_path / "stderr").read_text()
             return [g for g in traceback.parse(text[text.index("\ngoroutine ") + 1:]).values()
                     if "main.main.func1" in g.functions()]

@@ -75,10 +75,11 @@ def test_a_position_independent_program_by_dwarf(targets, version):
     compare(inside, dump("-p", program.pid, method="dwarf"), version, "dwarf", own)
 
 
-def record(program, method, tmp_path, *args, seconds=2):
+def record(program, method, tmp_path, *args, seconds=1):
+    """Until the program has had the CPU for so long."""
     out = tmp_path / f"{method}.pb.gz"
-    result = gospect.run("record", "-p", program.pid, "-d", seconds, "-r", 499, "--budget", 20,
-                         *args, "--unwind", method, "-o", out).ok()
+    result = gospect.record_cpu(program, out, "-r", 499, "--budget", 20, *args, "--unwind", method,
+                                seconds=seconds).ok()
     words = WORDS.get(method, "by Go's pcsp tables")
     assert any("stacks are unwound" in w for w in result.words) == (method != "pcsp")
     profile = pprof.read(out)
@@ -92,7 +93,7 @@ def test_frame_pointers_lose_the_caller_of_a_running_leaf(targets, tmp_path, ver
     that to the caller's caller. The other two have main.work."""
     program = targets.start("callers", version)
     for method in METHODS:
-        profile = record(program, method, tmp_path, "--on-cpu", seconds=1)
+        profile = record(program, method, tmp_path, "--on-cpu", seconds=0.5)
         leaf = [s for s in profile.samples if s.stack[0] == "main.leaf" and s.values["cpu"]]
         assert sum(s.values["cpu"] for s in leaf) > \
             0.5 * sum(s.values["cpu"] for s in profile.samples)

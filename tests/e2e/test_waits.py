@@ -119,7 +119,7 @@ def test_a_core_file_says_what_the_process_said(tmp_path):
         process.stdin.flush()
         truth = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGABRT)
-        process.wait(30)
+        process.wait(60)
     core, = (p for p in tmp_path.iterdir() if p.name.startswith("core"))
     found = waits("--core", core)
     assert cycles(found, "cycles") == sets(truth["Deadlocks"])

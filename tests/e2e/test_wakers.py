@@ -128,7 +128,7 @@ def test_offcpu_says_who_ended_a_wait(targets, tmp_path):
     wait_until(lambda: tracing.is_patched(program.pid), 30, what="the hooks")
     waits = json.loads(program.ask(f"convoy {WORKERS} 3"))
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0, process.stderr.read()
+    assert process.wait(60) == 0, process.stderr.read()
     assert_as_written(json.loads(out.read_text()), waits)
 
 

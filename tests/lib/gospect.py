@@ -3,10 +3,11 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 
 from lib import traceback
-from lib.process import _in_child
+from lib.process import PATIENCE, _in_child, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BINARY = pathlib.Path(os.environ.get("GOSPECT", ROOT / "build" / "gospect"))
@@ -44,7 +45,7 @@ class Result:
         return self.words[0]
 
 
-def run(*args, seconds=30, prefix=(), binary=BINARY, stdout=subprocess.PIPE, **kwargs):
+def run(*args, seconds=PATIENCE, prefix=(), binary=BINARY, stdout=subprocess.PIPE, **kwargs):
     """Runs gospect to its end. A negative status is the signal that killed it."""
     command = [*prefix, binary, *map(str, args)]
     completed = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stdout,
@@ -57,6 +58,50 @@ def start(*args, **kwargs):
     kwargs.setdefault("stderr", subprocess.PIPE)
     return subprocess.Popen([BINARY, *map(str, args)], stdin=subprocess.DEVNULL,
                             preexec_fn=_in_child, **kwargs)
+
+
+def _samples(pid):
+    """Whether a process has events by which the kernel samples threads."""
+    for fd in pathlib.Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            if "perf_event" in os.readlink(fd):
+                return True
+        except OSError:  # it is closed by now
+            pass
+    return False
+
+
+def _and_children(pid):
+    yield pid
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # it has ended
+        return
+    for child in children:
+        yield from _and_children(int(child))
+
+
+def is_recording(pid, count=1):
+    """Whether that gospect has opened the events of so many programs, which is the last before a recording begins.
+    For what samples, where the kernel permits such events."""
+    return sum(map(_samples, _and_children(pid))) >= count
+
+
+def await_recording(process, count=1):
+    """Until it is recording, or has ended."""
+    wait_until(lambda: process.poll() is not None or is_recording(process.pid, count), what="the recording to begin")
+
+
+def record_cpu(program, path, *args, seconds=1):
+    """Records a program until it has used so many seconds of CPU time meanwhile, however long others keep it from
+    the processors."""
+    process = start("record", "-p", program.pid, "-d", 100, "-o", path, *args)
+    await_recording(process)
+    used = program.cpu_seconds() + seconds
+    wait_until(lambda: process.poll() is not None or program.cpu_seconds() >= used, 100, f"{seconds} s of CPU time")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    return Result(subprocess.CompletedProcess(process.args, process.returncode, out, err))
 
 
 def dump(pid, *args, **kwargs):

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-from lib.process import wait_until
+from lib.process import PATIENCE, wait_until
 
 
 def why_not():
@@ -33,7 +33,7 @@ class Terminal:
     def _tmux(self, *args):
         command = ["tmux", "-S", self.folder / "socket", *map(str, args)]
         environment = {key: value for key, value in os.environ.items() if key != "TMUX"}
-        done = subprocess.run(command, capture_output=True, check=True, timeout=20,
+        done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE,
                               env={**environment, "LC_ALL": "C.UTF-8"})
         return done.stdout.decode()
 
@@ -42,7 +42,7 @@ class Terminal:
 
     def __exit__(self, *_):
         subprocess.run(["tmux", "-S", self.folder / "socket", "kill-server"],
-                       capture_output=True, timeout=20, check=False)
+                       capture_output=True, timeout=PATIENCE, check=False)
         shutil.rmtree(self.folder)
 
     @property
@@ -76,7 +76,7 @@ class Terminal:
     def resize(self, width, height):
         self._tmux("resize-window", "-x", width, "-y", height)
 
-    def wait_for(self, *texts, seconds=10, without=()):
+    def wait_for(self, *texts, seconds=PATIENCE, without=()):
         """The screen, once all of these are on it and none of those."""
         def there():
             now = self.screen()
@@ -91,7 +91,7 @@ class Terminal:
     def running(self):
         return not (self.folder / "status").exists()
 
-    def status(self, seconds=10):
+    def status(self, seconds=PATIENCE):
         wait_until(lambda: not self.running(), seconds, "the command's end")
         return int((self.folder / "status").read_text())
 

@@ -32,7 +32,7 @@ class Tracing:
         return self.wait()
 
     def wait(self):
-        self.err = self.process.communicate(timeout=30)[1].decode()
+        self.err = self.process.communicate(timeout=60)[1].decode()
         assert self.process.returncode == 0, self.err
         found = SUMMARY.search(self.err)
         assert found, self.err

@@ -73,7 +73,7 @@ class Probed:
 
 
 def probe(pid, seconds, *args, fault=None, victim=None, guarded=True, sent=None,
-          timeout=50, prefix=(), surgeon=False):
+          timeout=100, prefix=(), surgeon=False):
     """surgeon: it has a process of its own, in which the places of `fault` are."""
     env = dict(os.environ)
     if surgeon:

@@ -9,7 +9,8 @@
 GOSPECT_BEGIN
 
 enum gospect_requests_flags {
-	GOSPECT_REQUESTS_PATHS = 1, /* requests have their critical paths */
+	GOSPECT_REQUESTS_PATHS = 1,     /* requests have their critical paths */
+	GOSPECT_REQUESTS_PER_ROUTE = 2, /* requests are grouped by their route, not by `per` */
 };
 
 struct gospect_requests_options {
@@ -35,6 +36,10 @@ struct gospect_requests_options {
 	const struct gospect_cancel *cancel;
 	uint32_t flags;    /* a sum of enum gospect_requests_flags */
 	uint32_t reserved; /* 0 */
+	/* A POSIX extended regular expression: only requests whose route matches, or, of those
+	 * without a route, whose path does. NULL: all. */
+	const char *route;
+	uint64_t slower_ns; /* only requests that took longer than this */
 };
 
 struct gospect_requests;
@@ -50,7 +55,8 @@ struct gospect_requests;
  *	bytes = gospect_trace_bytes(trace, &size);
  *	gospect_requests_read(bytes, size, &how, &requests);
  *
- * GOSPECT_ERROR_CORRUPT: they are no trace. GOSPECT_ERROR_FAILED: no request is in it.
+ * GOSPECT_ERROR_CORRUPT: they are no trace. GOSPECT_ERROR_FAILED: no request is in it, or none that
+ * .route and .slower_ns permit.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_requests_read(const void *bytes, size_t size,
@@ -117,6 +123,16 @@ struct gospect_request {
 	/* Its critical path in the order of time, without gaps: with GOSPECT_REQUESTS_PATHS. */
 	size_t path_count;
 	const struct gospect_path_segment *const *path;
+	/* What is known of the HTTP request that it is, or that it is a part of; "" where it is not
+	 * known. The bytes are the target's. */
+	const char *method;
+	const char *url_path; /* without the query */
+	const char *route;    /* the pattern of the mux that matched */
+	const char *peer;     /* address and port */
+	const char *trace_id; /* of the W3C traceparent that it came with, as its span_id: the */
+	const char *span_id;  /* caller's span */
+	uint32_t status;      /* of the response; 0: not known */
+	uint32_t reserved2;
 };
 
 /* How many there are. */

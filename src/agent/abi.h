@@ -56,6 +56,14 @@ enum {
 	AGENT_MAX_HEAP_RANGES = 64,
 	AGENT_MAX_ENTRY_POINTS = 40, /* request entry points */
 	AGENT_MAX_ENTRY_SITES = 256, /* where these begin and return */
+	/* Bytes of what is copied of a request; a longer path is truncated. */
+	AGENT_MAX_METHOD = 16,
+	AGENT_MAX_PATH = 200,
+	AGENT_MAX_PEER = 64,
+	AGENT_TRACEPARENT = 55,    /* a W3C traceparent of version 00 has so many */
+	AGENT_REQUEST_BYTES = 384, /* all of it is no longer */
+	AGENT_MAX_ROUTE = 200,
+	AGENT_MAX_HEADERS = 256, /* places in a header's map that are looked at */
 };
 
 /* Gospect is gone when it has not been there for so many ticks of the CPU's clock: 2 to 4 s
@@ -123,11 +131,38 @@ struct agent_stack {
 	uint64_t offset; /* in the arena, + 1: a count, then so many words; 0: not yet written */
 };
 
-/* A probe site where a request entry point begins or returns: hook HOOKS + its number. */
+enum agent_entry_kind {
+	ENTRY_CALL,
+	ENTRY_RETURN,
+	ENTRY_STATUS, /* a server writes the status, RBX, of a response */
+	ENTRY_ROUTE,  /* a router has found the pattern of a request: a string in RCX and RDI */
+};
+
+/* Where a call has its *http.Request. */
+enum agent_request_place { REQUEST_NOWHERE, REQUEST_IN_RCX, REQUEST_IN_RDI };
+
+/* A probe site where a request entry point begins or returns, or where more of a request becomes
+ * known: hook HOOKS + its number. */
 struct agent_entry_site {
-	uint16_t entry_point; /* in agent_sites.entry_points */
-	uint16_t returns;
-	uint32_t frame; /* bytes from SP, as it is there, to the return address */
+	uint16_t entry_point; /* in agent_sites.entry_points; of a call and a return */
+	uint8_t kind;         /* enum agent_entry_kind */
+	uint8_t request;      /* enum agent_request_place; of a call */
+	uint32_t frame;       /* bytes from SP, as it is there, to the return address */
+};
+
+/* How the runtime keeps a map[string][]string. */
+enum agent_map_kind {
+	MAP_OF_BUCKETS,      /* up to Go 1.23 */
+	MAP_OF_GROUPS,       /* from 1.24 on: of pairs of a key and a value */
+	MAP_OF_SPLIT_GROUPS, /* of keys, then of values: GOEXPERIMENT=mapsplitgroup */
+};
+
+/* Offsets in net/http.Request and net/url.URL (hooks/http_layout.h). */
+struct agent_http {
+	uint32_t request_size; /* 0: not known, nothing is read */
+	uint32_t method, url, header, peer;
+	uint32_t url_size, path;
+	uint32_t map_kind; /* enum agent_map_kind */
 };
 
 /*
@@ -186,6 +221,7 @@ struct agent_shared {
 	uint64_t arena_words;
 	struct agent_config config;
 	struct agent_sites sites;
+	struct agent_http http;
 	/* The address ranges that the runtime has mapped for its heap (mheap_.pages.inUse: a slice
 	 * of {base, limit}); the runtime removes none. 0: not found. The agent reads the slice
 	 * without the runtime's lock, while the runtime stores length, capacity and array in this

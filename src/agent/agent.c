@@ -11,6 +11,7 @@
  * own (agent.lds). It uses no address but those it is given.
  */
 #include "agent/agent_labels.h"
+#include "agent/agent_request.h"
 #include "agent/entry.h"
 #include "agent/fast.h"
 
@@ -603,16 +604,66 @@ NOINLINE void on_other(const struct call *c)
 	}
 }
 
+/* ---- requests ---- */
+
+/* Of the request that the goroutine is about to serve. */
+NOINLINE void record_request(const struct call *c, uint64_t request)
+{
+	uint8_t *at = record_begin(c, RECORD_REQUEST, AGENT_MAX_RECORD + AGENT_REQUEST_BYTES);
+	uint8_t *length, *end;
+
+	if (!at)
+		return;
+	length = put(at, goid(c, c->g));
+	end = agent_request_copy(c->shared, request, length + 2);
+	*(volatile uint16_t *)length = two_bytes(end - length - 2);
+	record_end(c, end);
+}
+
+NOINLINE void record_route(const struct call *c, uint64_t data, uint64_t length)
+{
+	uint8_t *at;
+
+	if (!length)
+		return;
+	at = record_begin(c, RECORD_ROUTE, AGENT_MAX_RECORD + AGENT_MAX_ROUTE);
+	if (!at)
+		return;
+	at = put(at, goid(c, c->g));
+	record_end(c, agent_string_copy(c->shared, data, length, AGENT_MAX_ROUTE, at));
+}
+
+/* 1xx are not a response's last status, except of one that changes the protocol. */
+NOINLINE void record_status(const struct call *c, uint64_t status)
+{
+	if ((status >= 200 && status <= 999) || status == 101)
+		record_rare(c, RECORD_STATUS, 2, goid(c, c->g), status, 0);
+}
+
 /* A request entry point has set up its frame, or is about to give it up. The frame is
  * as far from the stack's end wherever the stack is moved to. */
+NOINLINE void on_call(const struct call *c, const struct agent_entry_site *site)
+{
+	uint64_t frame = word(c->g, c->config->g_stack_hi) - c->sp - site->frame;
+
+	record(c, site->kind == ENTRY_RETURN ? RECORD_RETURN : RECORD_CALL, 3, goid(c, c->g),
+	       site->entry_point, frame);
+	if (site->request)
+		record_request(c, site->request == REQUEST_IN_RCX ? c->r->rcx : c->r->rdi);
+}
+
 NOINLINE void on_entry_point(const struct call *c)
 {
 	const struct agent_entry_site *site = &c->shared->sites.entry_sites[c->hook - HOOKS];
-	uint64_t frame = word(c->g, c->config->g_stack_hi) - c->sp - site->frame;
 
-	if (c->g == word(c->m, c->config->m_curg))
-		record(c, site->returns ? RECORD_RETURN : RECORD_CALL, 3, goid(c, c->g),
-		       site->entry_point, frame);
+	if (c->g != word(c->m, c->config->m_curg))
+		return;
+	if (site->kind == ENTRY_STATUS)
+		record_status(c, c->r->rbx);
+	else if (site->kind == ENTRY_ROUTE)
+		record_route(c, c->r->rcx, c->r->rdi);
+	else
+		on_call(c, site);
 }
 
 /*

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "cli/duration.h"
 #include "cli/format_names.h"
 #include "cli/name_tally.h"
 #include "cli/report_machine.h"
 #include "cli/source_option.h"
 
-enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT, KEY_WAKERS, KEY_PATHS };
+enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT, KEY_WAKERS, KEY_PATHS, KEY_ROUTE, KEY_SLOWER };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Table:", 5},
@@ -24,9 +25,14 @@ static const struct argp_option options[] = {
 	{"root", KEY_ROOT, "REGEX", 0,
 	 "Traces only: make a row for each call of a matching function", 5},
 	{"per", KEY_PER, "WHAT", 0,
-	 "Print percentiles of request times, for each value of label:KEY or for all. Traces only, "
-	 "with --by label:KEY or --root",
+	 "Print percentiles of request times, for each route, for each value of label:KEY or for "
+	 "all. Traces only, with --by request, --by label:KEY or --root",
 	 5},
+	{"route", KEY_ROUTE, "REGEX", 0,
+	 "Traces only: show only requests whose route (or path, where no route is known) matches",
+	 5},
+	{"slower", KEY_SLOWER, "DURATION", 0,
+	 "Traces only: show only requests that took longer than this", 5},
 	{"wakers", KEY_WAKERS, NULL, 0,
 	 "Traces only: make a profile of the waits. Each stack continues with that of the goroutine that "
 	 "ended the wait",
@@ -70,10 +76,14 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 
 static error_t parse_per(struct report_ask *ask, const char *arg, struct argp_state *state)
 {
-	if (strcmp(arg, "all") && (strncmp(arg, "label:", 6) || !arg[6]))
-		return wrong_option(state, "--per: invalid value '%s'; use label:KEY or all", arg);
+	bool label = !strncmp(arg, "label:", 6) && arg[6];
+
+	ask->per_route = !strcmp(arg, "route");
+	if (!label && !ask->per_route && strcmp(arg, "all"))
+		return wrong_option(state, "--per: invalid value '%s'; use route, label:KEY or all",
+				    arg);
 	ask->groups = true;
-	ask->per = strcmp(arg, "all") ? arg + 6 : NULL;
+	ask->per = label ? arg + 6 : NULL;
 	return 0;
 }
 
@@ -105,6 +115,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_PATHS:
 		ask->paths = true;
 		return 0;
+	case KEY_ROUTE:
+		ask->route = arg;
+		return 0;
+	case KEY_SLOWER:
+		return parse_duration_option(arg, 1e-6, 1e6, &ask->slower, state);
 	case 'n':
 		if (!parse_number(arg, 0, 1e6, &rows))
 			return wrong_option(state, "invalid number of rows '%s'", arg);
@@ -139,17 +154,36 @@ static struct error *choose_format(struct report_ask *ask, const struct output_o
 	return output_check(o, verb, ask->format);
 }
 
-static struct error *check_regex(const struct report_ask *ask, const char *verb)
+static struct error *check_regex(const char *text, const char *verb)
 {
 	regex_t regex;
 
-	if (!ask->root)
+	if (!text)
 		return NULL;
-	if (regcomp(&regex, ask->root, REG_EXTENDED | REG_NOSUB))
-		return error_format(ERROR_USAGE, "%s: invalid regular expression '%s'", verb,
-				    ask->root);
+	if (regcomp(&regex, text, REG_EXTENDED | REG_NOSUB))
+		return error_format(ERROR_USAGE, "%s: invalid regular expression '%s'", verb, text);
 	regfree(&regex);
 	return NULL;
+}
+
+bool report_ask_selects(const struct report_ask *ask)
+{
+	return ask->route || ask->slower > 0;
+}
+
+/* --route and --slower select requests. */
+static struct error *check_selection(const struct report_ask *ask, const char *verb)
+{
+	bool labels = ask->table.key == GOSPECT_GROUP_LABEL;
+
+	if (!report_ask_selects(ask))
+		return NULL;
+	if (ask->only || ask->compares || ask->machine || (!ask->by_function && !labels))
+		return error_format(
+			ERROR_USAGE,
+			"%s: --route and --slower need --by request, --by label:KEY or --root, without --only or --diff",
+			verb);
+	return check_regex(ask->route, verb);
 }
 
 struct error *report_ask_check(struct report_ask *ask, const struct output_options *output,
@@ -194,15 +228,17 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 			"%s: --by machine supports the formats text and json only, and no other question",
 			verb);
 	if (!err)
-		err = check_regex(ask, verb);
+		err = check_regex(ask->root, verb);
+	if (!err)
+		err = check_selection(ask, verb);
 	return err ? err : source_check(ask->source, ask->format, verb);
 }
 
 /* Whether rows are requests, which are exact in a trace. */
 static bool by_request(const struct report_ask *ask)
 {
-	return (ask->by_function || ask->table.key == GOSPECT_GROUP_LABEL) && !ask->format &&
-	       !ask->only && !ask->compares;
+	return (ask->by_function || ask->table.key == GOSPECT_GROUP_LABEL) &&
+	       (!ask->format || report_ask_selects(ask)) && !ask->only && !ask->compares;
 }
 
 static struct error *check_kind(const struct report_ask *ask, const struct report_file *file)
@@ -223,6 +259,10 @@ static struct error *check_kind(const struct report_ask *ask, const struct repor
 		return error_format(
 			ERROR_USAGE,
 			"--critical-path needs an execution trace; this file is not one");
+	if (kind != GOSPECT_RECORDED_TRACE && report_ask_selects(ask))
+		return error_format(
+			ERROR_USAGE,
+			"--route and --slower need an execution trace; this file is not one");
 	if (kind == GOSPECT_RECORDED_PROFILE && (ask->by_function || (by_request(ask) && ask->per)))
 		return error_format(
 			ERROR_USAGE,
@@ -257,12 +297,15 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 		.per = ask->per,
 		.name = file->path,
 		.remark = say_remark,
-		.flags = ask->paths ? GOSPECT_REQUESTS_PATHS : 0,
+		.flags = (ask->paths ? GOSPECT_REQUESTS_PATHS : 0) |
+			 (ask->per_route ? GOSPECT_REQUESTS_PER_ROUTE : 0),
+		.route = ask->route,
+		.slower_ns = ask->slower * 1e9,
 	};
 	struct error *err =
 		library_error(gospect_requests_read(file->bytes, file->size, &how, ret));
 
-	if (err && err->code == ERROR_FAILED && !ask->by_function) {
+	if (err && err->code == ERROR_FAILED && !ask->by_function && !report_ask_selects(ask)) {
 		error_destroy(err);
 		return label_missing(ask, file);
 	}
@@ -293,11 +336,18 @@ static struct error *write_request_profile(const struct report_ask *ask,
 	return err;
 }
 
+static const char *heading_of(const struct report_ask *ask)
+{
+	if (!ask->by_function)
+		return ask->table.label;
+	return ask->root ? "FUNCTION" : "REQUEST";
+}
+
 static struct error *write_requests(const struct report_ask *ask, const struct report_file *file,
 				    FILE *out)
 {
-	struct report_requests how = {.heading = ask->by_function ? "FUNCTION" : ask->table.label,
-				      .per = ask->per,
+	struct report_requests how = {.heading = heading_of(ask),
+				      .per = ask->per_route ? "ROUTE" : ask->per,
 				      .by_function = ask->by_function,
 				      .groups = ask->groups,
 				      .paths = ask->paths,
@@ -416,7 +466,7 @@ static struct error *write_trace(struct report_ask *ask, struct report_file *fil
 		return write_machine(ask, file, out);
 	if (by_request(ask) || ask->by_function) {
 		err = write_requests(ask, file, out);
-		if (!err || err->code != ERROR_FAILED || !ask->defaulted)
+		if (!err || err->code != ERROR_FAILED || !ask->defaulted || report_ask_selects(ask))
 			return err;
 		say("%s; here is each start function", err->message);
 		error_destroy(err);

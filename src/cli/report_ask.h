@@ -21,6 +21,9 @@ struct report_ask {
 	bool wakers;        /* --wakers was given */
 	bool machine;       /* --by machine */
 	bool paths;         /* --critical-path was given */
+	bool per_route;     /* --per route */
+	const char *route;  /* of --route: a regular expression; NULL: any */
+	double slower;      /* of --slower, in seconds; 0: any */
 	bool rows_given;    /* -n was given */
 	bool compares;      /* set by the verb: it compares two files */
 };
@@ -30,10 +33,12 @@ struct report_ask {
 		.table.rows = 30 \
 	}
 
-/* --by, --root, --per, --only, --wakers, --critical-path, -n, --source: a child parser; its input
- * is struct report_ask. */
+/* --by, --root, --per, --route, --slower, --only, --wakers, --critical-path, -n, --source: a child
+ * parser; its input is struct report_ask. */
 extern const struct argp report_ask_argp;
 
+/* Whether --route or --slower was given. */
+bool report_ask_selects(const struct report_ask *ask);
 /* Decides the format. ERROR_USAGE: options that contradict each other. */
 struct error *report_ask_check(struct report_ask *ask, const struct output_options *output,
 			       const char *verb) must_check;

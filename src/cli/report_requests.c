@@ -92,6 +92,21 @@ static void add_times(struct strbuf *line, const struct gospect_request *r, bool
 	strbuf_addf(line, "%*lu  ", narrow ? 4 : 5, r->goroutines);
 }
 
+/* "GET /users/7 200, GET /users/{id}": as far as it is known. */
+static void add_facts(struct strbuf *line, const struct gospect_request *r)
+{
+	const char *path = strchr(r->route, '/');
+
+	strbuf_addf(line, "%s ", r->method);
+	add_name(line, r->url_path);
+	if (r->status)
+		strbuf_addf(line, " %u", r->status);
+	if (!*r->route || (path && !strcmp(path, r->url_path)))
+		return;
+	strbuf_adds(line, ", route ");
+	add_name(line, r->route);
+}
+
 static void print_request(const struct gospect_request *r, const struct report_requests *how,
 			  FILE *out)
 {
@@ -100,7 +115,10 @@ static void print_request(const struct gospect_request *r, const struct report_r
 	char time[16];
 
 	add_times(&line, r, narrow);
-	add_name(&line, by_function ? function_name(r->name, out) : r->name);
+	if (by_function && *r->method)
+		add_facts(&line, r);
+	else
+		add_name(&line, by_function ? function_name(r->name, out) : r->name);
 	if (by_function && narrow) {
 		terminal_write_line(&line, out);
 		strbuf_addf(&line, "%*s goroutine %lu at %s", place_indent(out) + 11, "",
@@ -282,6 +300,21 @@ static void add_places(struct json_object *o, const struct gospect_request *r)
 	json_object_object_add(o, "stacks", list);
 }
 
+/* Those that are known. */
+static void add_facts_json(struct json_object *o, const struct gospect_request *r)
+{
+	const struct {
+		const char *key, *text;
+	} facts[] = {{"method", r->method}, {"path", r->url_path},     {"route", r->route},
+		     {"peer", r->peer},     {"trace_id", r->trace_id}, {"span_id", r->span_id}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
+		if (*facts[i].text)
+			report_add_text(o, facts[i].key, facts[i].text);
+	if (r->status)
+		report_add_number(o, "status", r->status);
+}
+
 static struct json_object *request_json(const struct gospect_request *r,
 					const struct report_requests *how)
 {
@@ -290,6 +323,7 @@ static struct json_object *request_json(const struct gospect_request *r,
 	report_add_text(o, "name", r->name);
 	if (how->per)
 		report_add_text(o, "per", r->per);
+	add_facts_json(o, r);
 	report_add_number(o, "goroutine", r->goroutine);
 	report_add_number(o, "goroutines", r->goroutines);
 	report_add_number(o, "begin_ns", r->begin_ns);

@@ -70,7 +70,7 @@ static const struct argp argp = {
 	"Formats: text and json (a table); pprof, folded, folded-state, speedscope, firefox and html (a profile).\n"
 	"\n"
 	"Examples:\n"
-	"  gospect offcpu server -d 5s\n"
+	"  gospect offcpu server -d 5s --slower 100ms\n"
 	"  gospect offcpu -p 1234 -d 5s --by label:trace_id --only 4f2a -o slow.html",
 	children,
 	NULL,
@@ -79,7 +79,12 @@ static const struct argp argp = {
 /* Whether rows may be start functions if there are no requests. */
 static bool has_fallback(const struct report_ask *ask)
 {
-	return ask->by_function && !ask->root && !ask->groups;
+	return ask->by_function && !ask->root && !ask->groups && !report_ask_selects(ask);
+}
+
+static bool needs_trace(const struct report_ask *ask)
+{
+	return ask->wakers || ask->machine || ask->paths || report_ask_selects(ask);
 }
 
 /* Samples cannot tell one call of a handler from the next. */
@@ -101,10 +106,10 @@ static struct error *check(struct offcpu_verb *v)
 		v->ask.by_function = v->ask.defaulted = true;
 	if (!err)
 		err = report_ask_check(&v->ask, &v->request.output, "offcpu");
-	if (!err && v->sampled && (v->ask.wakers || v->ask.machine || v->ask.paths))
+	if (!err && v->sampled && needs_trace(&v->ask))
 		return error_format(
 			ERROR_USAGE,
-			"offcpu: --wakers, --critical-path and --by machine need a trace; omit --sampled");
+			"offcpu: --wakers, --critical-path, --route, --slower and --by machine need a trace; omit --sampled");
 	if (!err && v->sampled && (v->ask.groups || (v->ask.by_function && !has_fallback(&v->ask))))
 		return error_format(
 			ERROR_USAGE,
@@ -176,7 +181,7 @@ static struct error *measure(struct offcpu_verb *v, struct cli_target *s, struct
 	err = trace(v, s, ret, &refused);
 	if (!err)
 		file->bytes = gospect_trace_bytes(*ret, &file->size);
-	if (!refused || v->ask.groups || v->ask.wakers || v->ask.machine || v->ask.paths ||
+	if (!refused || v->ask.groups || needs_trace(&v->ask) ||
 	    (v->ask.by_function && !has_fallback(&v->ask)))
 		return err;
 	say("%s; sampling instead", err->message);

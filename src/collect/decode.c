@@ -6,6 +6,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "collect/request_facts.h"
+#include "gotrace/label_text.h"
 #include "hooks/range.h"
 
 #define MAX_REASONS 256
@@ -77,7 +79,7 @@ struct decoder {
 	struct labels labels;
 	struct stacks *stacks;
 	uint32_t reasons[MAX_REASONS];            /* texts */
-	uint32_t preempted, gosched;              /* likewise */
+	uint32_t preempted, gosched, request;     /* likewise */
 	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
 	/* Functions whose calls are recorded: each has a string and a stack. */
 	struct {
@@ -200,6 +202,8 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 		err = find_text(d, "preempted", &d->preempted);
 	if (!err)
 		err = find_text(d, "runtime.Gosched", &d->gosched);
+	if (!err)
+		err = find_text(d, REQUEST_CATEGORY, &d->request);
 	if (!err)
 		err = read_reasons(d, t, lay);
 	if (!err)
@@ -484,6 +488,44 @@ static struct error *must_check log_line(struct decoder *d, const struct drain_r
 	struct error *err = region(d, r, ev, ret_count);
 
 	return err ? err : take_text(d, &r->texts[1], &ev->text2);
+}
+
+/* A log with the line, or nothing. */
+static struct error *must_check request_log(struct decoder *d, const struct strbuf *line,
+					    struct trace_event *ev, size_t *ret_count)
+{
+	*ret_count = line->length > 0;
+	ev->text = d->request;
+	ev->text2 = line->failed ? TEXTS_FAILED : texts_add(&d->texts, line->data, line->length);
+	return ev->text2 == TEXTS_FAILED ? &error_no_memory : NULL;
+}
+
+static struct error *must_check request(struct decoder *d, const struct drain_record *r,
+					struct trace_event *ev, size_t *ret_count)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	request_facts_add(&line, &r->texts[0]);
+	return request_log(d, &line, ev, ret_count);
+}
+
+static struct error *must_check route(struct decoder *d, const struct drain_record *r,
+				      struct trace_event *ev, size_t *ret_count)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	if (r->texts[0].length)
+		request_fact_add(&line, "route", r->texts[0].bytes, r->texts[0].length);
+	return request_log(d, &line, ev, ret_count);
+}
+
+static struct error *must_check status(struct decoder *d, const struct drain_record *r,
+				       struct trace_event *ev, size_t *ret_count)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+
+	strbuf_addf(&line, "status=%u", (unsigned int)(r->numbers[1] % 1000));
+	return request_log(d, &line, ev, ret_count);
 }
 
 /* An event by itself, unless it follows the goroutine's creation: a goroutine known by its g runs.

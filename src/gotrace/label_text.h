@@ -24,6 +24,11 @@
  * further one is above the one before ("17+1+4"); the wait reason. */
 #define PARKED_CATEGORY "gospect.parked"
 
+/* A log of what is known of the request that the goroutine serves, as a line of labels: at its call
+ * "method", "path", "peer", "trace_id" and "span_id", as far as they are known; then "route" and
+ * "status", each when it is known. A status may follow the return. */
+#define REQUEST_CATEGORY "gospect.request"
+
 struct label_pair {
 	const char *key;
 	size_t key_length;

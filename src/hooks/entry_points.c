@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "hooks/request_functions.h"
 #include "image/handlers.h"
 #include "image/pclntab.h"
 
@@ -19,6 +20,7 @@ enum { UNKNOWN, MATCHES_NOT, MATCHES, SAID };
 struct search {
 	struct target *t;
 	const struct image *img;
+	int minor;           /* Go 1.N */
 	const regex_t *root; /* NULL: the handlers alone */
 	regex_t handlers;
 	struct hooks *hooks;
@@ -90,8 +92,25 @@ static bool is_runtime(const char *name)
 
 /* ---- probe sites ---- */
 
+/* The registers in which the function gets what the agent reads at its entry, SITE_*. */
+static unsigned int arguments_of(const struct request_function *of)
+{
+	if (of && of->kind == ENTRY_STATUS)
+		return SITE_RBX;
+	if (of && of->request)
+		return of->request == REQUEST_IN_RCX ? SITE_RCX : SITE_RDI;
+	return 0;
+}
+
+static unsigned int sites_of(const struct request_function *of)
+{
+	if (of && of->kind == ENTRY_STATUS)
+		return SITE_BEGIN;
+	return of && of->kind == ENTRY_ROUTE ? SITE_RETURNS : SITE_BEGIN | SITE_RETURNS;
+}
+
 static bool add_site(const struct search *s, const struct go_func *f, const struct probe_site *site,
-		     bool returns)
+		     enum agent_entry_kind kind, enum agent_request_place request)
 {
 	struct hooks *h = s->hooks;
 	size_t i = h->site_count - HOOKS;
@@ -99,7 +118,7 @@ static bool add_site(const struct search *s, const struct go_func *f, const stru
 
 	if (i >= AGENT_MAX_ENTRY_SITES || frame < 0)
 		return false;
-	h->entry_sites[i] = (struct agent_entry_site){h->entry_point_count, returns, frame};
+	h->entry_sites[i] = (struct agent_entry_site){h->entry_point_count, kind, request, frame};
 	h->sites[h->site_count] = (struct code_site){.address = site->address,
 						     .length = site->length,
 						     .relative = site->relative};
@@ -107,18 +126,33 @@ static bool add_site(const struct search *s, const struct go_func *f, const stru
 	return true;
 }
 
+static bool add_ends(const struct search *s, const struct go_func *f,
+		     const struct probe_site_ends *ends, const struct request_function *of)
+{
+	enum agent_entry_kind kind = of ? (enum agent_entry_kind)of->kind : ENTRY_CALL;
+	enum agent_request_place request = of ? (enum agent_request_place)of->request : 0;
+	bool all = true;
+
+	/* Its call alone is recorded then. */
+	if (request && ends->changed & arguments_of(of))
+		request = REQUEST_NOWHERE;
+	if (ends->begin.length)
+		all = add_site(s, f, &ends->begin, kind, request);
+	for (size_t i = 0; all && i < ends->return_count; i++)
+		all = add_site(s, f, &ends->returns[i], kind == ENTRY_CALL ? ENTRY_RETURN : kind,
+			       0);
+	return all;
+}
+
 /* All of them or none. */
 static const char *add_sites(struct search *s, const struct go_func *f,
-			     const struct probe_site_ends *ends)
+			     const struct probe_site_ends *ends, const struct request_function *of)
 {
 	struct hooks *h = s->hooks;
 	size_t before = h->site_count;
-	bool all = add_site(s, f, &ends->begin, false);
 	const char *why = NULL;
 
-	for (size_t i = 0; all && i < ends->return_count; i++)
-		all = add_site(s, f, &ends->returns[i], true);
-	if (!all)
+	if (!add_ends(s, f, ends, of))
 		why = "(with the functions before it) has too many return instructions";
 	else if (!trampolines_take(&h->trampolines, &s->maps, h->sites + before,
 				   h->site_count - before))
@@ -147,29 +181,49 @@ static struct error *must_check read_code(const struct search *s, const struct g
 	return NULL;
 }
 
-static struct error *must_check hook(struct search *s, const struct go_func *f)
+static struct error *must_check hook(struct search *s, const struct go_func *f,
+				     const struct request_function *of)
 {
 	_cleanup_free_ uint8_t *code = NULL;
 	struct probe_site_ends ends = {0};
-	struct hooks *h = s->hooks;
 	struct error *err = read_code(s, f, &code);
 	const char *why;
 
 	if (!err)
-		err = probe_site_ends(f->entry, code, f->end - f->entry, &ends);
+		err = probe_site_ends(f->entry, code, f->end - f->entry, sites_of(of),
+				      arguments_of(of), &ends);
 	if (err)
 		return err;
-	why = add_sites(s, f, &ends);
+	if (of && of->kind == ENTRY_STATUS && ends.changed & arguments_of(of))
+		why = "has moved its arguments";
+	else
+		why = add_sites(s, f, &ends, of);
 	free(ends.returns);
 	if (why)
 		return error_format(ERROR_UNSUPPORTED, "%s", why);
-	h->entry_points[h->entry_point_count++] = f->entry;
+	if (!of || of->kind == ENTRY_CALL)
+		s->hooks->entry_points[s->hooks->entry_point_count++] = f->entry;
+	return NULL;
+}
+
+/* A function in which more of a request becomes known. */
+static struct error *must_check add_fact(struct search *s, const struct go_func *f,
+					 const struct request_function *of)
+{
+	struct error *err = hook(s, f, of);
+
+	if (!err || err->code != ERROR_UNSUPPORTED)
+		return err;
+	strbuf_addf(&s->hooks->left_out, "%.*s %s: cannot be hooked; requests lack %s\n", MAX_NAME,
+		    f->name, err->message, of->gives);
+	error_destroy(err);
 	return NULL;
 }
 
 static struct error *must_check add_function(struct search *s, const struct go_func *f,
 					     const char *name)
 {
+	const struct request_function *of = request_function_of(name, s->minor);
 	struct error *err;
 
 	if (s->hooks->entry_point_count == AGENT_MAX_ENTRY_POINTS)
@@ -179,7 +233,7 @@ static struct error *must_check add_function(struct search *s, const struct go_f
 	else if (strlen(name) > MAX_NAME)
 		err = error_format(ERROR_UNSUPPORTED, "has a name that is too long");
 	else
-		err = hook(s, f);
+		err = hook(s, f, of && of->kind == ENTRY_CALL ? of : NULL);
 	if (!err || err->code != ERROR_UNSUPPORTED)
 		return err;
 	leave_out(s, name, err->message, "");
@@ -217,9 +271,12 @@ static void look_for_inlined(struct search *s, const struct go_func *f)
 static struct error *must_check look_at(struct search *s, const struct go_func *f)
 {
 	const char *name = name_of(s, f);
+	const struct request_function *of = name ? request_function_of(name, s->minor) : NULL;
 	uint64_t *known;
 
 	look_for_inlined(s, f);
+	if (of && of->kind != ENTRY_CALL && !is_match(s->root, name))
+		return add_fact(s, f, of);
 	known = name ? match(s, name) : NULL;
 
 	if (!known || *known < MATCHES)
@@ -264,10 +321,11 @@ static struct error *must_check look_at_all(struct search *s)
 	return err;
 }
 
-struct error *entry_points_find(struct target *t, const struct image *img, const regex_t *root,
+struct error *entry_points_find(struct target *t, const struct image *img,
+				const struct golayout *lay, const regex_t *root,
 				struct hooks *hooks)
 {
-	struct search s = {.t = t, .img = img, .root = root, .hooks = hooks};
+	struct search s = {.t = t, .img = img, .minor = lay->minor, .root = root, .hooks = hooks};
 	struct error *err;
 
 	if (regcomp(&s.handlers, HANDLERS_REGEX, REG_EXTENDED | REG_NOSUB))

@@ -12,11 +12,13 @@
 enum { ENTRY_POINTS_MOST = 32 };
 
 /*
- * Adds to `hooks` those of image/handlers.h, and of functions that match `root` (NULL: none).
+ * Adds to `hooks` those of image/handlers.h, and of functions that match `root` (NULL: none), and
+ * those at which more of a request becomes known (hooks/request_functions.h).
  * One that cannot be hooked, or calls of which are inlined, is left out, with a line in
  * hooks->left_out. ERROR_FAILED: nothing matches `root`, or more than ENTRY_POINTS_MOST do.
  */
-struct error *entry_points_find(struct target *t, const struct image *img, const regex_t *root,
+struct error *entry_points_find(struct target *t, const struct image *img,
+				const struct golayout *lay, const regex_t *root,
 				struct hooks *hooks) must_check;
 
 #endif

@@ -13,6 +13,7 @@
 #include "hooks/hooks.h"
 #include "hooks/readable.h"
 #include "hooks/region.h"
+#include "hooks/request_functions.h"
 #include "hooks/survey.h"
 #include "hooks/unsafe_functions.h"
 #include "inject/fault.h"
@@ -70,6 +71,7 @@ static struct error *must_check choose_layout(struct injection *in,
 	l->rings_offset = slots + (uint64_t)l->slots * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + (uint64_t)l->slots * l->ring_bytes;
 	hooks_sites(&in->hooks, &l->sites);
+	request_layout(in->img, in->lay, &l->http);
 	return hooks_config(in->t, in->img, in->lay, options->depth, &l->config);
 }
 
@@ -130,7 +132,7 @@ static struct error *must_check make_plan(struct injection *in,
 		return &error_no_memory;
 	err = hooks_find(in->t, in->img, in->lay, &in->hooks);
 	if (!err)
-		err = entry_points_find(in->t, in->img, options->root, &in->hooks);
+		err = entry_points_find(in->t, in->img, in->lay, options->root, &in->hooks);
 	if (!err)
 		err = choose_layout(in, options);
 	if (!err)

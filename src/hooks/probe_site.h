@@ -56,9 +56,12 @@ struct error *probe_site_before_call(const char *name, uint64_t address, const u
 				     size_t size, uint64_t called, unsigned int nth,
 				     struct probe_site *ret) must_check;
 
+enum probe_site_which { SITE_BEGIN = 1, SITE_RETURNS = 2 };
+
 /* Where a function begins and returns. */
 struct probe_site_ends {
 	struct probe_site begin;
+	unsigned int changed; /* SITE_*: registers without their values at the entry, at `begin` */
 	struct probe_site *returns; /* free() it */
 	size_t return_count;
 };
@@ -67,11 +70,14 @@ struct probe_site_ends {
  * For any function that Go's compiler made: `code` is all of it. A thread of it may stand at any
  * instruction, and come back to it. It begins behind the check for room on the stack, so what that
  * makes it repeat is seen once; R12, R13 and the flags are free at each probe site. Where no
- * instruction is large enough one of four bytes is taken.
+ * instruction is large enough one of four bytes is taken. A place where the registers `arguments`
+ * (SITE_*) still have their values is preferred. `which` is a sum of enum probe_site_which: only
+ * these are looked for.
  *
  * ERROR_UNSUPPORTED, in words that go on after the function's name: "is ...".
  */
 struct error *probe_site_ends(uint64_t address, const uint8_t *code, size_t size,
+			      unsigned int which, unsigned int arguments,
 			      struct probe_site_ends *ret) must_check;
 
 #endif

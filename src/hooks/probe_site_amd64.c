@@ -365,8 +365,9 @@ static bool leaves_good_byte(const struct look *look, size_t i)
 }
 
 /* The first instruction of at least so many bytes in the code that runs once at the function's
- * entry; look->count when there is none. */
-static size_t find_begin(const struct look *look, size_t first, size_t least, bool crossing)
+ * entry, before any that writes the registers `kept`; look->count when there is none. */
+static size_t find_begin(const struct look *look, size_t first, size_t least, unsigned int kept,
+			 bool crossing)
 {
 	size_t end = first + (has_indirect_jump(look) ? FRAME_INSNS : BEGIN_INSNS);
 	unsigned int read, written;
@@ -380,7 +381,7 @@ static size_t find_begin(const struct look *look, size_t first, size_t least, bo
 		if (is_suitable_from(look, i, true, least) && leaves_good_byte(look, i) &&
 		    (crossing || !crosses_page(insn)))
 			return i;
-		if (written & SCRATCH)
+		if (written & (SCRATCH | kept))
 			break;
 	}
 	return look->count;
@@ -398,20 +399,36 @@ static struct error *must_check fill_end(const struct look *look, size_t i, stru
 	return NULL;
 }
 
-static struct error *must_check find_begin_site(const struct look *look, struct probe_site *ret)
+static size_t find_begin_keeping(const struct look *look, size_t first, unsigned int kept)
 {
-	size_t first = behind_check(look), i = look->count;
+	size_t i = look->count;
+
+	for (size_t least = SITE_JUMP_BYTES; i == look->count && least >= 4; least--) {
+		i = find_begin(look, first, least, kept, false);
+		if (i == look->count)
+			i = find_begin(look, first, least, kept, true);
+	}
+	return i;
+}
+
+static struct error *must_check find_begin_site(const struct look *look, unsigned int arguments,
+						struct probe_site_ends *ret)
+{
+	size_t first = behind_check(look), i;
+	unsigned int read, written;
 
 	if (!first)
 		return unsuitable("is assembly or has no stack frame");
-	for (size_t least = SITE_JUMP_BYTES; i == look->count && least >= 4; least--) {
-		i = find_begin(look, first, least, false);
-		if (i == look->count)
-			i = find_begin(look, first, least, true);
-	}
+	i = find_begin_keeping(look, first, arguments);
+	if (i == look->count && arguments)
+		i = find_begin_keeping(look, first, 0);
 	if (i == look->count)
 		return unsuitable("has no room for a hook at its entry");
-	return fill_end(look, i, ret);
+	for (size_t k = first; k < i; k++) {
+		accessed(look, &look->items[k], &read, &written);
+		ret->changed |= written;
+	}
+	return fill_end(look, i, &ret->begin);
 }
 
 /* ---- branch guards ---- */
@@ -593,7 +610,16 @@ static struct error *must_check find_returns(const struct look *look, struct pro
 	return err;
 }
 
+static struct error *must_check find_all_returns(const struct look *look, uint64_t address,
+						 size_t size, struct probe_site_ends *ret)
+{
+	if (leaves_by_jump(look, address, size))
+		return unsuitable("ends with a tail call");
+	return find_returns(look, ret);
+}
+
 struct error *probe_site_ends(uint64_t address, const uint8_t *code, size_t size,
+			      unsigned int which, unsigned int arguments,
 			      struct probe_site_ends *ret)
 {
 	_cleanup_look_ struct look look = {0};
@@ -606,17 +632,15 @@ struct error *probe_site_ends(uint64_t address, const uint8_t *code, size_t size
 	while (size && code[size - 1] == 0xcc)
 		size--;
 	err = look_at(address, code, size, &look);
-	if (err)
-		return err;
-	err = find_begin_site(&look, &ends.begin);
+	if (!err && which & SITE_BEGIN)
+		err = find_begin_site(&look, arguments, &ends);
 	if (err)
 		return err;
 	if (!look.count ||
 	    look.items[look.count - 1].address + look.items[look.count - 1].size != address + size)
 		return unsuitable("has unknown instructions");
-	if (leaves_by_jump(&look, address, size))
-		return unsuitable("ends with a tail call");
-	err = find_returns(&look, &ends);
+	if (which & SITE_RETURNS)
+		err = find_all_returns(&look, address, size, &ends);
 	if (err) {
 		free(ends.returns);
 		return err;

@@ -13,6 +13,7 @@
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
+#include "lib/request_texts.h"
 #include "lib/trace_spans.h"
 #include "lib/waker_words.h"
 #include "profile/profile_symbols.h"
@@ -117,6 +118,114 @@ static struct error *must_check check(const struct gospect_requests *r,
 		o->name);
 }
 
+/* ---- those that are wanted ---- */
+
+struct wanted {
+	const struct gospect_requests *requests;
+	const regex_t *route; /* NULL: any */
+	uint64_t slower_ns;
+};
+
+static bool is_wanted(const void *arg, const struct traced_request *item)
+{
+	const struct wanted *w = arg;
+	_cleanup_strbuf_ struct strbuf route = STRBUF_INIT;
+
+	if (item->elapsed_ns <= w->slower_ns && w->slower_ns)
+		return false;
+	if (!w->route)
+		return true;
+	request_texts_route(&w->requests->tables, item, true, &route);
+	return route.length && !regexec(w->route, route.data, 0, NULL, 0);
+}
+
+enum { MOST_ROUTES = 8 };
+
+static void list_routes(const struct gospect_requests *r, bool or_path, struct strbuf *ret)
+{
+	_cleanup_strbuf_ struct strbuf route = STRBUF_INIT;
+	struct intern seen = {0};
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < r->inner.count && count <= MOST_ROUTES; i++) {
+		uint32_t number;
+
+		request_texts_route(&r->tables, &r->inner.items[i], or_path, &route);
+		number = route.length ? intern_string(&seen, route.data) : 0;
+		if (number <= count || number == INTERN_FAILED)
+			continue;
+		count = number;
+		strbuf_adds(ret, ret->length ? ", " : "; there are: ");
+		strbuf_adds(ret, count > MOST_ROUTES ? "..." : route.data);
+	}
+	intern_release(&seen);
+}
+
+/* The routes that there are, for a message; without any, the paths. */
+static void add_routes(const struct gospect_requests *r, struct strbuf *ret)
+{
+	list_routes(r, false, ret);
+	if (!ret->length)
+		list_routes(r, true, ret);
+}
+
+static struct error *must_check none_wanted(const struct gospect_requests_options *o,
+					    const struct strbuf *routes, uint64_t slowest_ns)
+{
+	if (o->route && *routes->data && o->slower_ns)
+		return error_format(
+			ERROR_FAILED,
+			"no request in %s that matches route '%s' took longer than %g ms%s",
+			o->name, o->route, o->slower_ns / 1e6, routes->data);
+	if (o->route && *routes->data)
+		return error_format(ERROR_FAILED, "no request in %s matches route '%s'%s", o->name,
+				    o->route, routes->data);
+	if (o->route)
+		return error_format(
+			ERROR_FAILED,
+			"no request in %s has a route or path that is known; only traces by gospect have them",
+			o->name);
+	return error_format(ERROR_FAILED,
+			    "no request in %s took longer than %g ms; the slowest took %g ms",
+			    o->name, o->slower_ns / 1e6, slowest_ns / 1e6);
+}
+
+static struct error *must_check keep_wanted(struct gospect_requests *r,
+					    const struct gospect_requests_options *o)
+{
+	_cleanup_strbuf_ struct strbuf routes = STRBUF_INIT;
+	struct wanted wanted = {.requests = r, .slower_ns = o->slower_ns};
+	uint64_t slowest_ns = r->inner.count ? r->inner.items[0].elapsed_ns : 0;
+	regex_t route;
+
+	if (!o->route && !o->slower_ns)
+		return NULL;
+	if (o->route && regcomp(&route, o->route, REG_EXTENDED | REG_NOSUB))
+		return error_format(ERROR_USAGE, "invalid regular expression '%s'", o->route);
+	wanted.route = o->route ? &route : NULL;
+	add_routes(r, &routes);
+	requests_keep(&r->inner, is_wanted, &wanted);
+	if (o->route)
+		regfree(&route);
+	return r->inner.count ? NULL : none_wanted(o, &routes, slowest_ns);
+}
+
+/* Groups them by route. */
+static struct error *must_check take_routes(struct gospect_requests *r)
+{
+	_cleanup_strbuf_ struct strbuf route = STRBUF_INIT;
+
+	for (size_t i = 0; i < r->inner.count; i++) {
+		struct traced_request *item = &r->inner.items[i];
+
+		request_texts_route(&r->tables, item, false, &route);
+		item->per = utf8_intern(&r->inner.names, route.data, route.length);
+		if (item->per == INTERN_FAILED)
+			return &error_no_memory;
+	}
+	return NULL;
+}
+
 /* The caller's strings are no longer needed. */
 static void forget_options(struct gospect_requests *r)
 {
@@ -136,7 +245,7 @@ struct gospect_error *gospect_requests_read(const void *bytes, size_t size,
 	o.name = o.name ? o.name : "the trace";
 	if (!err && o.label && o.root)
 		err = error_format(ERROR_USAGE, ".label and .root are mutually exclusive");
-	if (!err && o.flags & ~(uint32_t)GOSPECT_REQUESTS_PATHS)
+	if (!err && o.flags & ~(uint32_t)(GOSPECT_REQUESTS_PATHS | GOSPECT_REQUESTS_PER_ROUTE))
 		err = error_format(ERROR_USAGE,
 				   "invalid flags 0x%x; see enum gospect_requests_flags", o.flags);
 	if (!err && !o.label)
@@ -145,6 +254,10 @@ struct gospect_error *gospect_requests_read(const void *bytes, size_t size,
 		err = read_all(r, bytes, size, &o);
 	if (!err)
 		err = check(r, &o);
+	if (!err)
+		err = keep_wanted(r, &o);
+	if (!err && o.flags & GOSPECT_REQUESTS_PER_ROUTE)
+		err = take_routes(r);
 	if (err)
 		return error_out(err);
 	forget_options(r);
@@ -274,7 +387,8 @@ static bool give_request(const struct gospect_requests *r, const struct traced_r
 		.uncertain_ns = from->edge_ns,
 		.is_cut = from->cut,
 	};
-	return give_places(r, from, arena, ret) &&
+	return request_texts_give(&r->tables, from, arena, ret) &&
+	       give_places(r, from, arena, ret) &&
 	       (!r->has_paths || find_path(r, from, arena, ret));
 }
 

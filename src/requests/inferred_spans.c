@@ -11,6 +11,7 @@ enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 /* The state of a goroutine. */
 struct inferred_span {
 	size_t request; /* index + 1; 0: in none of the functions */
+	size_t last;    /* likewise, of the last call; its status may come after its return */
 	uint64_t calls; /* number of open recorded calls */
 	uint64_t root;  /* of a request that was found by stacks */
 	bool seen;
@@ -147,6 +148,7 @@ static struct error *must_check begin_call(struct inferred_spans *s,
 		return NULL;
 	if (is_at_its_beginning(s, life, span)) {
 		request_reset(&s->requests->items[life->request - 1]);
+		life->last = life->request;
 		life->ran.state = 0;
 		return NULL;
 	}
@@ -156,7 +158,7 @@ static struct error *must_check begin_call(struct inferred_spans *s,
 	life->ran.state = 0;
 	if (!err && !requests_new(s->requests, intern_get(&tables->texts, span->function), span->g))
 		err = &error_no_memory;
-	life->request = s->requests->count;
+	life->request = life->last = s->requests->count;
 	return err;
 }
 
@@ -178,6 +180,7 @@ static struct error *must_check end_call(struct inferred_spans *s, const struct 
 		s->requests->items[life->request - 1].edge_ns = 0;
 	}
 	life->ran.state = 0;
+	life->last = life->request ?: life->last;
 	life->request = 0;
 	life->outside = true;
 	return err;
@@ -200,6 +203,15 @@ static struct error *must_check pass_moment(struct inferred_spans *s,
 					 : end_call(s, tables, life, span);
 }
 
+static void take_facts(struct inferred_spans *s, const struct inferred_span *life,
+		       const struct span *span)
+{
+	size_t request = life->request ?: life->last;
+
+	if (request)
+		request_take_facts(&s->requests->items[request - 1], &span->facts);
+}
+
 static bool is_recorded(const struct inferred_spans *s, uint64_t root)
 {
 	const uint64_t *known = map_find(&s->functions, root - FIRST);
@@ -217,6 +229,10 @@ struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tab
 
 	if (!life)
 		return &error_no_memory;
+	if (span->moment == SPAN_FACTS) {
+		take_facts(s, life, span);
+		return NULL;
+	}
 	if (span->start && is_root(s, tables, span->start)) {
 		if (span->moment)
 			return NULL;

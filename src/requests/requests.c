@@ -217,10 +217,20 @@ static bool add_place(struct traced_request *item, const struct span *span)
 							 .count = 1});
 }
 
+void request_take_facts(struct traced_request *item, const struct span_facts *facts)
+{
+	if (facts->request && item->facts.request && facts->request != item->facts.request)
+		item->of_several = true;
+	item->facts.request = facts->request ?: item->facts.request;
+	item->facts.route = facts->route ?: item->facts.route;
+	item->facts.status = facts->status ?: item->facts.status;
+}
+
 struct error *request_credit(struct traced_request *item, const struct span *span)
 {
 	uint64_t ns = span->end - span->begin;
 
+	request_take_facts(item, &span->facts);
 	if (!add_interval(item, span->begin, span->end) || !add_place(item, span))
 		return &error_no_memory;
 	if (!item->total_ns || span->begin < item->begin)
@@ -299,6 +309,20 @@ void requests_complete(struct requests *r, uint64_t duration)
 	map_release(&r->goroutines);
 	if (r->count)
 		qsort(r->items, r->count, sizeof(*r->items), by_elapsed);
+}
+
+void requests_keep(struct requests *r, bool (*keep)(const void *arg, const struct traced_request *),
+		   const void *arg)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		if (keep(arg, &r->items[i]))
+			r->items[kept++] = r->items[i];
+		else
+			release_parts(&r->items[i]);
+	}
+	r->count = kept;
 }
 
 void requests_release(struct requests *r)

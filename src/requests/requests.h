@@ -41,6 +41,8 @@ struct traced_request {
 	uint64_t edge_ns; /* running time, part of which may lie outside the request */
 	uint64_t begin;   /* of the first span; below, the end of the last */
 	uint64_t end;
+	struct span_facts facts;      /* of the request that it is, or a part of */
+	bool of_several;              /* it has parts of several requests: it has no facts */
 	bool before;                  /* it had begun when the trace began */
 	bool cut;                     /* the trace lacks its beginning or end */
 	struct request_place *places; /* longest first, after requests_complete() */
@@ -74,11 +76,17 @@ struct error *requests_add(struct requests *r, const struct span_tables *tables,
 
 /* A new request; NULL when there is no memory. Valid until the next one is created. */
 struct traced_request *requests_new(struct requests *r, const char *name, uint64_t g);
-/* Adds a span to the request. */
+/* Those facts that are known replace the request's. */
+void request_take_facts(struct traced_request *request, const struct span_facts *facts);
+/* Adds a span to the request, with its facts. */
 struct error *request_credit(struct traced_request *request, const struct span *span) must_check;
 
 /* Removes all parts of the request. */
 void request_reset(struct traced_request *request);
+
+/* Removes requests for which keep() returns false, after requests_complete(). */
+void requests_keep(struct requests *r, bool (*keep)(const void *arg, const struct traced_request *),
+		   const void *arg);
 
 /* Sorts; `duration` is that of the trace. */
 void requests_complete(struct requests *r, uint64_t duration);

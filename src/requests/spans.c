@@ -19,6 +19,7 @@ struct life {
 	bool named;        /* its start function is known from a stack, or never will be */
 	bool labels_known; /* the labels that it has had from the beginning */
 	bool labelled;     /* its labels are known */
+	uint64_t calls;    /* that are recorded and open */
 	struct span *held; /* until both are known */
 	size_t held_count;
 	size_t held_capacity;
@@ -331,7 +332,43 @@ static void take_parked(struct spans *s, const struct trace_step *step)
 	} while (*at == '+');
 }
 
-/* Handles logs of labels; the program's own logs are skipped. */
+static void give_moment(struct spans *s, struct life *life, enum span_moment moment,
+			uint32_t function)
+{
+	if (!s->options.calls)
+		return;
+	end_span(s, life);
+	life->span.moment = moment;
+	life->span.function = function;
+	end_span(s, life);
+	life->span.moment = SPAN_TIME;
+	life->span.function = 0;
+}
+
+/* See REQUEST_CATEGORY. The first status is the one that was sent; the last route is that of the
+ * innermost router. */
+static void take_facts(struct spans *s, const struct trace_step *step)
+{
+	const char *line = trace_reader_text(s->reader, step->arg[2]), *rest = line;
+	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT, value = STRBUF_INIT;
+	struct life *life = map_find(&s->lives, step->g) ? life_of(s, step->g) : NULL;
+	struct span_facts *facts;
+
+	if (!life || !label_text_next(&rest, &key, &value))
+		return;
+	facts = &life->span.facts;
+	if (!strcmp(key.data, "route"))
+		facts->route = text(s, value.data);
+	else if (!strcmp(key.data, "status"))
+		facts->status = facts->status ?: text(s, value.data);
+	else
+		facts->request = text(s, line);
+	if (key.failed || value.failed)
+		s->error = s->error ?: &error_no_memory;
+	give_moment(s, life, SPAN_FACTS, 0);
+}
+
+/* Handles logs of labels and requests; the program's own logs are skipped. */
 static void take_log(struct spans *s, const struct trace_step *step)
 {
 	const char *category = trace_reader_text(s->reader, step->arg[1]);
@@ -347,6 +384,8 @@ static void take_log(struct spans *s, const struct trace_step *step)
 		end_line(s);
 		if (by_itself || !strcmp(category, LABELS_BY_ANOTHER))
 			begin_line(s, step, message, by_itself);
+		else if (!strcmp(category, REQUEST_CATEGORY))
+			take_facts(s, step);
 	}
 	if (s->line.failed)
 		s->error = s->error ?: &error_no_memory;
@@ -366,20 +405,22 @@ static void take_switch(struct spans *s, const struct trace_step *step)
 static void take_call(struct spans *s, const struct trace_step *step)
 {
 	const char *type = trace_reader_text(s->reader, step->arg[1]);
+	bool begins = step->op == OP_REGION_BEGIN;
 	size_t n = strlen(TRACE_CALL_PREFIX);
 	struct life *life;
 
-	if (!s->options.calls || strncmp(type, TRACE_CALL_PREFIX, n))
+	if (strncmp(type, TRACE_CALL_PREFIX, n) != 0)
 		return;
 	life = life_of(s, step->g);
 	if (!life)
 		return;
-	end_span(s, life);
-	life->span.moment = step->op == OP_REGION_BEGIN ? SPAN_CALL : SPAN_RETURN;
-	life->span.function = text(s, type + n);
-	end_span(s, life);
-	life->span.moment = SPAN_TIME;
-	life->span.function = 0;
+	if (begins && !life->calls) {
+		end_span(s, life);
+		life->span.facts = (struct span_facts){0};
+	}
+	life->calls += begins ? 1 : life->calls ? -1 : 0;
+	give_moment(s, life, begins ? SPAN_CALL : SPAN_RETURN,
+		    s->options.calls ? text(s, type + n) : 0);
 }
 
 static void take(struct spans *s, const struct trace_step *step)

@@ -21,7 +21,14 @@ struct span_by {
 	uint64_t goroutine; /* that one; 0: none did: a timer or the network poller */
 };
 
-enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN };
+enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN, SPAN_FACTS };
+
+/* What is known of the request that a goroutine serves (REQUEST_CATEGORY); in texts, 0: nothing. */
+struct span_facts {
+	uint32_t request; /* a line of gotrace/label_text.h: "method", "path" ... */
+	uint32_t route;
+	uint32_t status;
+};
 
 struct span {
 	uint64_t g;
@@ -32,8 +39,10 @@ struct span {
 	uint32_t stack;  /* where; of a running goroutine, where it started to run; 0: not known */
 	uint32_t start;  /* the goroutine's start function, in texts; 0: not known */
 	uint32_t labels; /* a line of gotrace/label_text.h, in texts; 0: none */
+	/* Of the goroutine's last request, from its call to the next one's. */
+	struct span_facts facts;
 	/* For a moment, whose begin and end are equal: the function, in texts, that it calls or
-	 * returns from. */
+	 * returns from; of SPAN_FACTS, where `facts` are new, 0. */
 	enum span_moment moment;
 	uint32_t function;
 	/* Of a wait that began before the trace: how long it had lasted, at least; 0: not known. */

@@ -30,7 +30,8 @@ static void look_for_ends(const uint8_t *code, size_t size)
 {
 	struct probe_site_ends ends = {0};
 
-	if (error_dropped(probe_site_ends(AT, code, size, &ends)))
+	if (error_dropped(
+		    probe_site_ends(AT, code, size, SITE_BEGIN | SITE_RETURNS, SITE_RDI, &ends)))
 		return;
 	check(&ends.begin, size);
 	for (size_t i = 0; i < ends.return_count; i++)

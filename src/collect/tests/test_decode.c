@@ -5,6 +5,7 @@
 
 #include "base/unit_test.h"
 #include "collect/decode.h"
+#include "gotrace/label_text.h"
 #include "tests/made_runtime.h"
 
 enum { SLOTS = 1 + AGENT_FALLBACK_SLOTS, ARENA_WORDS = 1024 };
@@ -226,6 +227,18 @@ static const struct example examples[RECORDS] = {
 	[RECORD_LABELS_AGAIN] = {{.numbers = {GOID, 3}}, TRACE_LABELS, .text = "k=v"},
 	[RECORD_LABELS_NONE] = {{.numbers = {GOID}}, TRACE_LABELS},
 	[RECORD_LABELS_UNREAD] = {{.numbers = {GOID, 0, 0}}, TRACE_LABELS},
+	[RECORD_REQUEST] = {{.numbers = {GOID}, .texts = TEXT("\1\3GET\2\2/a")},
+			    TRACE_LOG,
+			    .text = REQUEST_CATEGORY,
+			    .text2 = "method=GET path=/a"},
+	[RECORD_ROUTE] = {{.numbers = {GOID}, .texts = TEXT("GET /a")},
+			  TRACE_LOG,
+			  .text = REQUEST_CATEGORY,
+			  .text2 = "route=GET%20/a"},
+	[RECORD_STATUS] = {{.numbers = {GOID, 404}},
+			   TRACE_LOG,
+			   .text = REQUEST_CATEGORY,
+			   .text2 = "status=404"},
 };
 
 static void assert_text(struct made *d, uint32_t number, const char *expected)

@@ -29,6 +29,11 @@ static const uint8_t new_large[] = {CHECK(30), 0x55, 0x48, 0x89, 0xe5, 0x48, 0x8
 				    0,         0,    0,    0,    0x48, 0x81, 0xc4, 0,    1,
 				    0,         0,    0x5d, 0xc3, MORE, 0xd5};
 
+static struct error *ends_of(const uint8_t *code, size_t size, struct probe_site_ends *ret)
+{
+	return probe_site_ends(AT, code, size, SITE_BEGIN | SITE_RETURNS, 0, ret);
+}
+
 static void assert_site(const struct probe_site *site, uint64_t offset, size_t length)
 {
 	assert_int_equal(site->address - AT, offset);
@@ -39,20 +44,20 @@ static void entry_and_return_have_probe_sites(void **state)
 {
 	struct probe_site_ends ends;
 
-	assert_null(probe_site_ends(AT, new_small, sizeof(new_small), &ends));
+	assert_null(ends_of(new_small, sizeof(new_small), &ends));
 	assert_site(&ends.begin, 14, 5);
 	assert_int_equal(ends.return_count, 1);
 	assert_site(&ends.returns[0], 24, 4);
 	assert_int_equal(ends.returns[0].bytes[4], 0x5d);
 	free(ends.returns);
 
-	assert_null(probe_site_ends(AT, old_frame, sizeof(old_frame), &ends));
+	assert_null(ends_of(old_frame, sizeof(old_frame), &ends));
 	assert_site(&ends.begin, 10, 5);
 	assert_int_equal(ends.return_count, 1);
 	assert_site(&ends.returns[0], 20, 5);
 	free(ends.returns);
 
-	assert_null(probe_site_ends(AT, new_large, sizeof(new_large), &ends));
+	assert_null(ends_of(new_large, sizeof(new_large), &ends));
 	assert_site(&ends.begin, 10, 7);
 	assert_site(&ends.returns[0], 27, 7);
 	free(ends.returns);
@@ -61,7 +66,7 @@ static void entry_and_return_have_probe_sites(void **state)
 static void refuses(const uint8_t *code, size_t size, const char *why)
 {
 	struct probe_site_ends ends;
-	struct error *err = probe_site_ends(AT, code, size, &ends);
+	struct error *err = ends_of(code, size, &ends);
 
 	assert_non_null(err);
 	assert_int_equal(err->code, ERROR_UNSUPPORTED);
@@ -94,7 +99,7 @@ static void probe_site_avoids_jump_targets(void **state)
 
 	memcpy(code, new_small, sizeof(code));
 	code[36] = (uint8_t)(14 - 37);
-	assert_null(probe_site_ends(AT, code, sizeof(code), &ends));
+	assert_null(ends_of(code, sizeof(code), &ends));
 	assert_site(&ends.begin, 10, 4); /* sub rsp, 32 */
 	free(ends.returns);
 }
@@ -131,6 +136,28 @@ static void a_jump_keeps_the_byte_behind_it(void **state)
 	assert_int_equal(sites[7].jump, 0);
 }
 
+/* push rbp; mov rbp, rsp; sub rsp, 32; mov rdi, rcx; mov [rsp+48], rax; add rsp, 32; pop; ret: from
+ * the store on, RDI has no argument any more. */
+static void a_place_where_arguments_are_left_is_preferred(void **state)
+{
+	static const uint8_t code[] = {CHECK(22), 0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20,
+				       0x48,      0x89, 0xcf, 0x48, 0x89, 0x44, 0x24, 0x30, 0x48,
+				       0x83,      0xc4, 0x20, 0x5d, 0xc3, MORE, 0xdd};
+	struct probe_site_ends ends;
+
+	assert_null(probe_site_ends(AT, code, sizeof(code), SITE_BEGIN, SITE_RCX, &ends));
+	assert_site(&ends.begin, 17, 5);
+	assert_int_equal(ends.changed & SITE_RCX, 0);
+	assert_int_equal(ends.return_count, 0);
+	assert_null(probe_site_ends(AT, code, sizeof(code), SITE_BEGIN, SITE_RDI, &ends));
+	assert_site(&ends.begin, 10, 4);
+	assert_int_equal(ends.changed & SITE_RDI, 0);
+	assert_null(probe_site_ends(AT, code, sizeof(code), SITE_RETURNS, 0, &ends));
+	assert_int_equal(ends.return_count, 1);
+	assert_int_equal(ends.begin.length, 0);
+	free(ends.returns);
+}
+
 static void full_address_space_yields_no_page(void **state)
 {
 	struct target_map there[] = {{.start = 0x400000, .end = 0x80000000, .path = none}};
@@ -157,6 +184,7 @@ int main(void)
 		cmocka_unit_test(probe_site_avoids_jump_targets),
 		cmocka_unit_test(a_jump_keeps_the_byte_behind_it),
 		cmocka_unit_test(full_address_space_yields_no_page),
+		cmocka_unit_test(a_place_where_arguments_are_left_is_preferred),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

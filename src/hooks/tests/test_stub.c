@@ -127,7 +127,7 @@ static void make_return(struct made *d, uint8_t **ret_trampolines)
 	assert_ptr_not_equal(*ret_trampolines, MAP_FAILED);
 	d->site.address = word_of(d->memory + FUNCTION + 18);
 	d->shared->sites.addresses[HOOKS] = d->site.address;
-	d->shared->sites.entry_sites[0] = (struct agent_entry_site){3, 1, 40};
+	d->shared->sites.entry_sites[0] = (struct agent_entry_site){3, ENTRY_RETURN, 0, 40};
 	*site = (struct code_site){.address = d->site.address,
 				   .jump = word_of(*ret_trampolines + 32),
 				   .length = 4};

@@ -327,6 +327,88 @@ static void recorded_calls_bound_inferred_spans(void **state)
 	regfree(&root);
 }
 
+static void knows(struct inferred_spans *s, uint64_t ns, struct span_facts facts)
+{
+	struct span span = {.g = 1,
+			    .begin = ns,
+			    .end = ns,
+			    .state = TRACE_RUNNING,
+			    .start = text("http.serve"),
+			    .moment = SPAN_FACTS,
+			    .facts = facts};
+
+	assert_null(inferred_spans_add(s, &tables, &span));
+}
+
+static void facts_are_of_the_last_request_until_the_next(void **state)
+{
+	struct inferred_spans s = {.requests = &requests};
+	struct span_facts first = {.request = text("path=/1")},
+			  second = {.request = text("path=/2")};
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	knows(&s, 1, first); /* of no call that is known */
+	passes(&s, 10, SPAN_CALL, "handle");
+	knows(&s, 11, first);
+	stands(&s, 11, 50, TRACE_RUNNING, 0);
+	passes(&s, 50, SPAN_RETURN, "handle");
+	first.status = text("200");
+	knows(&s, 51, first); /* as net/http writes it when nobody else did */
+	passes(&s, 60, SPAN_CALL, "handle");
+	second.route = text("/");
+	knows(&s, 61, second);
+	stands(&s, 61, 70, TRACE_RUNNING, 0);
+	passes(&s, 70, SPAN_RETURN, "handle");
+	passes(&s, 80, SPAN_CALL, "handle"); /* of which nothing is known */
+	stands(&s, 80, 81, TRACE_RUNNING, 0);
+	passes(&s, 81, SPAN_RETURN, "handle");
+	assert_null(inferred_spans_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 3);
+	assert_int_equal(requests.items[0].facts.request, first.request);
+	assert_int_equal(requests.items[0].facts.status, first.status);
+	assert_int_equal(requests.items[0].facts.route, 0);
+	assert_int_equal(requests.items[1].facts.request, second.request);
+	assert_int_equal(requests.items[1].facts.status, 0);
+	assert_int_equal(requests.items[1].facts.route, second.route);
+	assert_int_equal(requests.items[2].facts.request, 0);
+	for (int i = 0; i < 3; i++)
+		assert_false(requests.items[i].of_several);
+	inferred_spans_release(&s);
+	regfree(&root);
+}
+
+static bool is_short(const void *arg, const struct traced_request *item)
+{
+	return item->elapsed_ns < *(const uint64_t *)arg;
+}
+
+static void requests_that_are_not_kept_are_gone(void **state)
+{
+	struct inferred_spans s = {.requests = &requests};
+	const uint64_t limit = 20;
+	regex_t root;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	for (uint64_t i = 1; i <= 4; i++) {
+		passes(&s, 100 * i, SPAN_CALL, "handle");
+		stands(&s, 100 * i, 108 * i, TRACE_WAITING, stack("lock", "handle"));
+		passes(&s, 108 * i, SPAN_RETURN, "handle");
+	}
+	assert_null(inferred_spans_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 4);
+	requests_keep(&requests, is_short, &limit);
+	assert_int_equal(requests.count, 2);
+	assert_int_equal(requests.items[0].elapsed_ns, 16);
+	assert_int_equal(requests.items[1].elapsed_ns, 8);
+	inferred_spans_release(&s);
+	regfree(&root);
+}
+
 static void a_call_that_began_before_the_trace_is_cut(void **state)
 {
 	struct inferred_spans s = {.requests = &requests};
@@ -515,6 +597,8 @@ int main(void)
 		TEST(a_goroutine_that_begins_in_the_function_is_one_inferred_span),
 		TEST(recorded_calls_bound_inferred_spans),
 		TEST(a_call_that_began_before_the_trace_is_cut),
+		TEST(facts_are_of_the_last_request_until_the_next),
+		TEST(requests_that_are_not_kept_are_gone),
 		TEST(span_starts_at_the_call_of_a_stopped_goroutine),
 	};
 

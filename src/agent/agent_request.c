@@ -1,0 +1,228 @@
+#include "agent/agent_request.h"
+
+#include "agent/agent_memory.h"
+#include "labels/go_memory.h"
+
+/* internal/abi.MapGroupSlots and the bit of a control byte whose slot has nothing. */
+enum { SLOTS = 8, NO_KEY = 0x80, MAX_DIRECTORY = 16, MAX_TABLES = 16 };
+
+struct go_slice {
+	uint64_t items;
+	uint64_t length;
+	uint64_t capacity;
+};
+
+/* Of a map[string][]string, up to Go 1.23. */
+struct header_bucket {
+	uint8_t tophash[SLOTS];
+	struct go_string keys[SLOTS];
+	struct go_slice values[SLOTS];
+	uint64_t overflow;
+};
+
+struct header_pair {
+	struct go_string key;
+	struct go_slice value;
+};
+
+/* From Go 1.24 on. */
+struct header_group {
+	uint8_t control[SLOTS];
+	struct header_pair pairs[SLOTS];
+};
+
+struct split_header_group {
+	uint8_t control[SLOTS];
+	struct go_string keys[SLOTS];
+	struct go_slice values[SLOTS];
+};
+
+struct go_map {
+	uint64_t used, seed;
+	uint64_t directory; /* a group, if `length` is 0; else pointers to tables */
+	uint64_t length;
+};
+
+struct go_table {
+	uint16_t used, capacity, growth_left;
+	uint8_t depth;
+	uint64_t index;
+	uint64_t groups;
+	uint64_t mask; /* one less than there are groups */
+};
+
+struct search {
+	const struct agent_shared *shared;
+	uint32_t left; /* places that may still be looked at */
+	const struct go_slice *found;
+};
+
+static const void *structure(const struct agent_shared *sh, uint64_t address, uint64_t size)
+{
+	return address && !(address % sizeof(uint64_t)) ? agent_memory(sh, address, size) : 0;
+}
+
+static void copy_bytes(uint8_t *to, const uint8_t *from, uint32_t n)
+{
+	typedef uint64_t __attribute__((may_alias, aligned(1))) any_word;
+	uint32_t i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		*(any_word *)(to + i) = *(const any_word *)(from + i);
+	for (; i < n; i++)
+		to[i] = from[i];
+}
+
+uint8_t *agent_string_copy(const struct agent_shared *sh, uint64_t data, uint64_t length,
+			   uint32_t most, uint8_t *at)
+{
+	uint32_t n = length < most ? length : most;
+	const uint8_t *from = n ? agent_memory(sh, data, n) : 0;
+
+	n = from ? n : 0;
+	if (n >= 0x80)
+		*at++ = n | 0x80;
+	*at++ = n >= 0x80 ? n >> 7 : n;
+	copy_bytes(at, from, n);
+	return at + n;
+}
+
+static uint8_t *put_part(const struct agent_shared *sh, enum agent_request_part part,
+			 const struct go_string *s, uint32_t most, uint8_t *at)
+{
+	*at++ = part;
+	return agent_string_copy(sh, s->data, s->length, most, at);
+}
+
+/* ---- the header ---- */
+
+/* "Traceparent", as net/http writes the names of all headers. */
+static int is_wanted(const struct agent_shared *sh, const struct go_string *key)
+{
+	typedef uint64_t __attribute__((may_alias, aligned(1))) any_word;
+	const uint8_t *name;
+
+	if (key->length != 11)
+		return 0;
+	name = agent_memory(sh, key->data, 11);
+	return name && *(const any_word *)name == 0x7261706563617254ull && name[8] == 'e' &&
+	       name[9] == 'n' && name[10] == 't';
+}
+
+static void look_in_bucket(struct search *s, const struct header_bucket *b)
+{
+	for (uint32_t i = 0; i < SLOTS && !s->found; i++)
+		if (b->tophash[i] >= GO_MIN_TOPHASH && is_wanted(s->shared, &b->keys[i]))
+			s->found = &b->values[i];
+}
+
+static void look_in_buckets(struct search *s, uint64_t address, uint64_t count)
+{
+	for (uint64_t i = 0; address && i < count; i++) {
+		uint64_t at = address + i * sizeof(struct header_bucket);
+
+		while (at && s->left && !s->found) {
+			const struct header_bucket *b = structure(s->shared, at, sizeof(*b));
+
+			if (!b)
+				return;
+			s->left -= SLOTS;
+			look_in_bucket(s, b);
+			at = b->overflow;
+		}
+		if (!s->left || s->found)
+			return;
+	}
+}
+
+/* While it grows, a key is in one of the two. */
+static void look_in_hmap(struct search *s, uint64_t address)
+{
+	const struct go_hmap *m = structure(s->shared, address, sizeof(*m));
+
+	if (!m || m->b > 16)
+		return;
+	look_in_buckets(s, m->buckets, 1ull << m->b);
+	if (m->oldbuckets && !s->found)
+		look_in_buckets(s, m->oldbuckets, 1ull << m->b);
+}
+
+static void look_in_group(struct search *s, uint64_t address)
+{
+	const struct header_group *g = structure(s->shared, address, sizeof(*g));
+	const struct split_header_group *split = (const void *)g;
+	int is_split = s->shared->http.map_kind == MAP_OF_SPLIT_GROUPS;
+
+	for (uint32_t i = 0; g && i < SLOTS && !s->found; i++) {
+		const struct go_string *key = is_split ? &split->keys[i] : &g->pairs[i].key;
+
+		if (!(g->control[i] & NO_KEY) && is_wanted(s->shared, key))
+			s->found = is_split ? &split->values[i] : &g->pairs[i].value;
+	}
+	s->left -= SLOTS;
+}
+
+static void look_in_table(struct search *s, uint64_t address)
+{
+	const struct go_table *t = structure(s->shared, address, sizeof(*t));
+
+	for (uint64_t i = 0; t && i <= t->mask && s->left && !s->found; i++)
+		look_in_group(s, t->groups + i * sizeof(struct header_group));
+}
+
+static void look_in_map(struct search *s, uint64_t address)
+{
+	const struct go_map *m = structure(s->shared, address, sizeof(*m));
+	const uint64_t *directory;
+	uint64_t n;
+
+	if (!m || !m->used)
+		return;
+	if (!m->length) {
+		look_in_group(s, m->directory);
+		return;
+	}
+	n = m->length < MAX_DIRECTORY ? m->length : MAX_DIRECTORY;
+	directory = structure(s->shared, m->directory, n * sizeof(*directory));
+	for (uint64_t i = 0; directory && i < n && s->left && !s->found; i++)
+		if (!i || directory[i] != directory[i - 1])
+			look_in_table(s, directory[i]);
+}
+
+/* The header's first value; NULL: it has none. */
+static const struct go_string *traceparent(const struct agent_shared *sh, uint64_t header)
+{
+	struct search s = {sh, AGENT_MAX_HEADERS, 0};
+
+	if (sh->http.map_kind == MAP_OF_BUCKETS)
+		look_in_hmap(&s, header);
+	else
+		look_in_map(&s, header);
+	if (!s.found || !s.found->length)
+		return 0;
+	return structure(sh, s.found->items, sizeof(struct go_string));
+}
+
+/* ---- the request ---- */
+
+uint8_t *agent_request_copy(const struct agent_shared *sh, uint64_t request, uint8_t *at)
+{
+	const struct agent_http *h = &sh->http;
+	const uint8_t *r = h->request_size ? structure(sh, request, h->request_size) : 0;
+	const struct go_string *s;
+	const uint8_t *url;
+
+	if (!r)
+		return at;
+	at = put_part(sh, PART_METHOD, (const void *)(r + h->method), AGENT_MAX_METHOD, at);
+	url = structure(sh, *(const uint64_t *)(r + h->url), h->url_size);
+	s = (const void *)(url + h->path);
+	if (url)
+		at = put_part(sh, s->length > AGENT_MAX_PATH ? PART_PATH_CUT : PART_PATH, s,
+			      AGENT_MAX_PATH, at);
+	at = put_part(sh, PART_PEER, (const void *)(r + h->peer), AGENT_MAX_PEER, at);
+	s = traceparent(sh, *(const uint64_t *)(r + h->header));
+	if (s && s->length >= AGENT_TRACEPARENT)
+		at = put_part(sh, PART_TRACEPARENT, s, AGENT_TRACEPARENT, at);
+	return at;
+}

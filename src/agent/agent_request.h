@@ -1,0 +1,35 @@
+/*
+ * What is copied of a request: its method, path, peer and traceparent. Nothing else of it, and no
+ * query. Part of the agent.
+ */
+#ifndef AGENT_AGENT_REQUEST_H
+#define AGENT_AGENT_REQUEST_H
+
+#include "agent/abi.h"
+
+/* In RECORD_REQUEST. */
+enum agent_request_part {
+	PART_METHOD = 1,
+	PART_PATH,
+	PART_PATH_CUT, /* a longer path's beginning */
+	PART_PEER,
+	PART_TRACEPARENT,
+};
+
+/*
+ * Copies the parts of the *http.Request at this address to `at`, where at least AGENT_REQUEST_BYTES
+ * are free. Returns the end. A part that may not be read is left out. The function reads nothing
+ * but what agent_memory() permits.
+ *
+ * The goroutine that serves the request is in the call, so nobody changes its header. That is a
+ * map[string][]string: runtime/map.go (Go 1.17 to 1.23: hmap, bmap), internal/runtime/maps (from
+ * 1.24 on: Map, table, group).
+ */
+uint8_t *agent_request_copy(const struct agent_shared *shared, uint64_t request, uint8_t *at)
+	__attribute__((visibility("hidden")));
+
+/* Likewise, a length, in one or two bytes, and at most so many bytes of a string. */
+uint8_t *agent_string_copy(const struct agent_shared *shared, uint64_t data, uint64_t length,
+			   uint32_t most, uint8_t *at) __attribute__((visibility("hidden")));
+
+#endif

@@ -1,0 +1,306 @@
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "agent/agent_request.h"
+#include "base/unit_test.h"
+
+enum { HEAP = 1 << 16, REQUEST_BYTES = 192, METHOD = 0, URL = 16, HEADER = 56, PEER = 176 };
+enum { URL_BYTES = 72, PATH = 56 };
+
+struct fixture {
+	_Alignas(16) uint8_t heap[HEAP];
+	size_t used;
+	struct agent_shared shared;
+	uint8_t copied[AGENT_REQUEST_BYTES + 64];
+	size_t size;
+};
+
+struct text {
+	uint64_t data, length;
+};
+
+struct list {
+	uint64_t items, length, capacity;
+};
+
+static struct fixture fixture;
+
+static struct fixture *make(enum agent_map_kind kind)
+{
+	struct fixture *f = &fixture;
+
+	memset(f, 0, sizeof(*f));
+	f->shared.http = (struct agent_http){.request_size = REQUEST_BYTES,
+					     .method = METHOD,
+					     .url = URL,
+					     .header = HEADER,
+					     .peer = PEER,
+					     .url_size = URL_BYTES,
+					     .path = PATH,
+					     .map_kind = kind};
+	f->shared.readable[0] =
+		(struct agent_readable){(uint64_t)f->heap, (uint64_t)f->heap + HEAP};
+	f->shared.readable_count = 1;
+	return f;
+}
+
+static uint64_t put(struct fixture *f, const void *bytes, size_t n)
+{
+	uint64_t at = (uint64_t)f->heap + f->used;
+
+	assert_true(f->used + n <= HEAP);
+	memcpy(f->heap + f->used, bytes, n);
+	f->used += (n + 15) & ~15ul;
+	return at;
+}
+
+static struct text put_text(struct fixture *f, const char *text)
+{
+	return (struct text){put(f, text, strlen(text) + 1), strlen(text)};
+}
+
+static uint64_t put_request(struct fixture *f, const char *path, uint64_t header)
+{
+	uint8_t request[REQUEST_BYTES] = {0}, url[URL_BYTES] = {0};
+	struct text texts[] = {put_text(f, "GET"), put_text(f, path), put_text(f, "[::1]:80")};
+	uint64_t address;
+
+	memcpy(request + METHOD, &texts[0], sizeof(*texts));
+	memcpy(url + PATH, &texts[1], sizeof(*texts));
+	memcpy(request + PEER, &texts[2], sizeof(*texts));
+	address = put(f, url, sizeof(url));
+	memcpy(request + URL, &address, sizeof(address));
+	memcpy(request + HEADER, &header, sizeof(header));
+	return put(f, request, sizeof(request));
+}
+
+static void copy(struct fixture *f, uint64_t request)
+{
+	memset(f->copied, 0xaa, sizeof(f->copied));
+	f->size = agent_request_copy(&f->shared, request, f->copied) - f->copied;
+	assert_true(f->size <= AGENT_REQUEST_BYTES);
+	for (size_t i = f->size; i < sizeof(f->copied); i++)
+		assert_int_equal(f->copied[i], 0xaa);
+}
+
+#define PARENT "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+#define PARTS "\1\3GET\2\2/a\4\10[::1]:80"
+
+static void assert_copied(const struct fixture *f, const char *want)
+{
+	assert_int_equal(f->size, strlen(want));
+	assert_memory_equal(f->copied, want, strlen(want));
+}
+
+static void without_a_header_three_parts_are_copied(void **state)
+{
+	struct fixture *f = make(MAP_OF_GROUPS);
+
+	copy(f, put_request(f, "/a", 0));
+	assert_copied(f, PARTS);
+	f->shared.http.request_size = 0; /* not known */
+	copy(f, put_request(f, "/a", 0));
+	assert_int_equal(f->size, 0);
+}
+
+static void a_longer_path_is_cut(void **state)
+{
+	struct fixture *f = make(MAP_OF_GROUPS);
+	char path[1000];
+
+	memset(path, 'p', sizeof(path));
+	path[AGENT_MAX_PATH] = '\0';
+	copy(f, put_request(f, path, 0));
+	assert_int_equal(f->copied[5], PART_PATH);
+	path[AGENT_MAX_PATH] = 'p';
+	path[999] = '\0';
+	copy(f, put_request(f, path, 0));
+	assert_int_equal(f->copied[5], PART_PATH_CUT);
+	assert_int_equal(f->copied[6] - 0x80 + f->copied[7] * 0x80, AGENT_MAX_PATH);
+}
+
+/* The value of "Traceparent"; the key is another of the same length where i is not the one. */
+static struct text key_of(struct fixture *f, bool wanted)
+{
+	return put_text(f, wanted ? "Traceparent" : "Traceparens");
+}
+
+static struct list value_of(struct fixture *f, bool wanted)
+{
+	struct text text = put_text(f, wanted ? PARENT : "other");
+
+	return (struct list){put(f, &text, sizeof(text)), 1, 1};
+}
+
+struct hmap {
+	uint64_t count;
+	uint8_t flags, b;
+	uint16_t overflows;
+	uint32_t seed;
+	uint64_t buckets, old, evacuated, extra;
+};
+
+struct bucket {
+	uint8_t top[8];
+	struct text keys[8];
+	struct list values[8];
+	uint64_t overflow;
+};
+
+/* With keys in all places, the wanted one at `at`; 8: none. */
+static struct bucket some_bucket(struct fixture *f, int at)
+{
+	struct bucket b = {.overflow = 0};
+
+	for (int i = 0; i < 8; i++) {
+		b.top[i] = 5 + i;
+		b.keys[i] = key_of(f, i == at);
+		b.values[i] = value_of(f, i == at);
+	}
+	return b;
+}
+
+static void a_map_of_buckets_is_searched(void **state)
+{
+	for (int at = 0; at < 8; at++) {
+		struct fixture *f = make(MAP_OF_BUCKETS);
+		struct bucket last = some_bucket(f, at), none[2];
+		struct hmap map = {.count = 16, .b = 1};
+
+		none[0] = none[1] = some_bucket(f, 8);
+		none[at & 1].overflow = put(f, &last, sizeof(last));
+		map.buckets = put(f, none, sizeof(none));
+		copy(f, put_request(f, "/a", put(f, &map, sizeof(map))));
+		assert_copied(f, PARTS "\5\67" PARENT);
+		/* While the map grows it may be in the old part. A place that is empty has its
+		 * key still. */
+		none[0].overflow = put(f, &last, sizeof(last));
+		map.buckets = 0;
+		map.old = put(f, none, sizeof(none[0]));
+		copy(f, put_request(f, "/a", put(f, &map, sizeof(map))));
+		assert_copied(f, PARTS "\5\67" PARENT);
+		last.top[at] = 1;
+		none[0].overflow = put(f, &last, sizeof(last));
+		map.old = put(f, none, sizeof(none[0]));
+		map.b = 0;
+		copy(f, put_request(f, "/a", put(f, &map, sizeof(map))));
+		assert_copied(f, PARTS);
+	}
+}
+
+struct go_map {
+	uint64_t used, seed, directory, length;
+};
+
+struct table {
+	uint16_t used, capacity, left;
+	uint8_t depth;
+	uint64_t index, groups, mask;
+};
+
+struct group {
+	uint8_t control[8];
+	struct {
+		struct text key;
+		struct list value;
+	} pairs[8];
+};
+
+struct split_group {
+	uint8_t control[8];
+	struct text keys[8];
+	struct list values[8];
+};
+
+static void put_pair(struct group *g, bool split, int i, struct text key, struct list value)
+{
+	struct split_group *s = (struct split_group *)g;
+
+	g->control[i] = 0x11;
+	if (split) {
+		s->keys[i] = key;
+		s->values[i] = value;
+	} else {
+		g->pairs[i].key = key;
+		g->pairs[i].value = value;
+	}
+}
+
+static struct group some_group(struct fixture *f, int at)
+{
+	struct group g;
+
+	memset(&g, 0, sizeof(g));
+	for (int i = 0; i < 8; i++)
+		put_pair(&g, f->shared.http.map_kind == MAP_OF_SPLIT_GROUPS, i, key_of(f, i == at),
+			 value_of(f, i == at));
+	return g;
+}
+
+static void a_map_of_groups_is_searched(void **state)
+{
+	for (int at = 0; at < 16; at++) {
+		struct fixture *f = make(at & 8 ? MAP_OF_SPLIT_GROUPS : MAP_OF_GROUPS);
+		struct group g = some_group(f, at & 7), two[2];
+		struct go_map map = {.used = 8, .directory = put(f, &g, sizeof(g))};
+		struct table t = {.mask = 1};
+		uint64_t tables[2];
+
+		copy(f, put_request(f, "/a", put(f, &map, sizeof(map))));
+		assert_copied(f, PARTS "\5\67" PARENT);
+		two[0] = some_group(f, 8);
+		two[1] = g;
+		t.groups = put(f, two, sizeof(two));
+		tables[0] = tables[1] = put(f, &t, sizeof(t));
+		map.directory = put(f, tables, sizeof(tables));
+		map.length = 2;
+		copy(f, put_request(f, "/a", put(f, &map, sizeof(map))));
+		assert_copied(f, PARTS "\5\67" PARENT);
+		two[1].control[at & 7] = 0xfe;
+		t.groups = put(f, two, sizeof(two));
+		tables[0] = tables[1] = put(f, &t, sizeof(t));
+		map.directory = put(f, tables, sizeof(tables));
+		copy(f, put_request(f, "/a", put(f, &map, sizeof(map))));
+		assert_copied(f, PARTS);
+	}
+}
+
+/* Whatever lies where a request should be, nothing is read that may not be, and nothing takes
+ * long. */
+static void any_bytes_are_survived(void **state)
+{
+	uint8_t *forbidden = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	srandom(1);
+	for (int round = 0; round < 30000; round++) {
+		struct fixture *f = make(round % 3);
+		uint64_t *words = (uint64_t *)f->heap;
+
+		for (int i = 0; i < 400; i++) {
+			uint64_t inside = (uint64_t)f->heap + random() % 3200 / 8 * 8;
+
+			words[i] = random() % 4   ? inside
+				   : random() % 2 ? (uint64_t)(random() % 300)
+						  : (uint64_t)forbidden + random() % 64;
+		}
+		copy(f, (uint64_t)f->heap + random() % 3000 / 8 * 8);
+		copy(f, (uint64_t)f->heap + HEAP - 8);
+		copy(f, (uint64_t)forbidden);
+	}
+	munmap(forbidden, 4096);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_a_header_three_parts_are_copied),
+		cmocka_unit_test(a_longer_path_is_cut),
+		cmocka_unit_test(a_map_of_buckets_is_searched),
+		cmocka_unit_test(a_map_of_groups_is_searched),
+		cmocka_unit_test(any_bytes_are_survived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,99 @@
+#include "collect/request_facts.h"
+
+#include <string.h>
+
+#include "agent/agent_request.h"
+#include "base/cleanup.h"
+#include "base/cursor.h"
+#include "gotrace/label_text.h"
+
+/* 00-TRACE_ID-SPAN_ID-FLAGS, each in lower-case hexadecimal digits (W3C Trace Context). */
+enum { TRACE_ID = 3, TRACE_ID_LENGTH = 32, SPAN_ID = 36, SPAN_ID_LENGTH = 16, FLAGS = 53 };
+
+enum { MAX_FACTS = 8 };
+
+struct facts {
+	struct label_pair pairs[MAX_FACTS];
+	size_t count;
+};
+
+static void add(struct facts *f, const char *key, const void *value, size_t length)
+{
+	if (f->count < MAX_FACTS && length)
+		f->pairs[f->count++] = (struct label_pair){key, strlen(key), value, length};
+}
+
+/* Of so many digits; zero is invalid. */
+static bool is_id(const char *digits, size_t length)
+{
+	size_t zeros = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (!strchr("0123456789abcdef", digits[i]) || !digits[i])
+			return false;
+		zeros += digits[i] == '0';
+	}
+	return zeros < length;
+}
+
+/* Version ff is invalid. */
+static void add_traceparent(struct facts *f, const char *text, size_t length)
+{
+	if (length < AGENT_TRACEPARENT || text[2] != '-' || text[SPAN_ID - 1] != '-' ||
+	    text[FLAGS - 1] != '-' || !memcmp(text, "ff", 2) ||
+	    !is_id(text + TRACE_ID, TRACE_ID_LENGTH) || !is_id(text + SPAN_ID, SPAN_ID_LENGTH))
+		return;
+	add(f, "trace_id", text + TRACE_ID, TRACE_ID_LENGTH);
+	add(f, "span_id", text + SPAN_ID, SPAN_ID_LENGTH);
+}
+
+static void add_part(struct facts *f, uint8_t part, const void *bytes, size_t length,
+		     struct strbuf *cut)
+{
+	switch (part) {
+	case PART_METHOD:
+		add(f, "method", bytes, length);
+		break;
+	case PART_PATH:
+		add(f, "path", bytes, length);
+		break;
+	case PART_PATH_CUT:
+		strbuf_add(cut, bytes, length);
+		strbuf_adds(cut, "...");
+		add(f, "path", cut->data, cut->length);
+		break;
+	case PART_PEER:
+		add(f, "peer", bytes, length);
+		break;
+	case PART_TRACEPARENT:
+		add_traceparent(f, bytes, length);
+		break;
+	}
+}
+
+void request_facts_add(struct strbuf *sb, const struct drain_text *text)
+{
+	struct cursor c = cursor_of(text->bytes, text->length, "a request");
+	_cleanup_strbuf_ struct strbuf cut = STRBUF_INIT;
+	struct facts f = {.count = 0};
+
+	while (c.at < c.end && !cut.failed) {
+		uint8_t part = cursor_u8(&c);
+		size_t length = cursor_uvarint(&c);
+		const void *bytes = cursor_bytes(&c, length);
+
+		/* The path is cut once: its label keeps a pointer to `cut`. */
+		if (c.failed || (part == PART_PATH_CUT && cut.length))
+			break;
+		add_part(&f, part, bytes, length, &cut);
+	}
+	sb->failed |= cut.failed;
+	label_text_add(sb, f.pairs, f.count);
+}
+
+void request_fact_add(struct strbuf *sb, const char *key, const void *value, size_t length)
+{
+	struct label_pair pair = {key, strlen(key), value, length};
+
+	label_text_add(sb, &pair, 1);
+}

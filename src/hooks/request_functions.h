@@ -1,0 +1,27 @@
+/*
+ * What can be learned of requests in which functions of servers: net/http's, that of its HTTP/2 and
+ * of golang.org/x/net/http2. Each takes its arguments in the registers of Go's ABIInternal (amd64,
+ * from Go 1.17 on).
+ */
+#ifndef HOOKS_REQUEST_FUNCTIONS_H
+#define HOOKS_REQUEST_FUNCTIONS_H
+
+#include "agent/abi.h"
+#include "golayout/golayout.h"
+#include "image/image.h"
+
+struct request_function {
+	const char *name;  /* without the path of a vendor directory */
+	int first, last;   /* Go 1.N */
+	uint8_t kind;      /* enum agent_entry_kind */
+	uint8_t request;   /* enum agent_request_place */
+	const char *gives; /* what a request lacks without it, in messages */
+};
+
+/* NULL: nothing. */
+const struct request_function *request_function_of(const char *name, int minor);
+
+/* Where the fields are of the structures that the agent reads. */
+void request_layout(const struct image *img, const struct golayout *lay, struct agent_http *ret);
+
+#endif

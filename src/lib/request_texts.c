@@ -1,0 +1,66 @@
+#include "lib/request_texts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "gotrace/label_text.h"
+
+/* Facts of a call that is no request, or of several, are nobody's. */
+static struct span_facts facts_of(const struct traced_request *from)
+{
+	return from->of_several ? (struct span_facts){0} : from->facts;
+}
+
+/* Sets the member that the label is for; false: no memory. */
+static bool give(struct gospect_request *ret, const struct strbuf *key, const struct strbuf *value,
+		 struct arena *arena)
+{
+	const struct {
+		const char *key;
+		const char **member;
+	} members[] = {
+		{"method", &ret->method},     {"path", &ret->url_path},   {"peer", &ret->peer},
+		{"trace_id", &ret->trace_id}, {"span_id", &ret->span_id},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		if (strcmp(key->data, members[i].key) != 0)
+			continue;
+		*members[i].member = arena_copy(arena, value->data, value->length);
+		return *members[i].member;
+	}
+	return true;
+}
+
+bool request_texts_give(const struct span_tables *tables, const struct traced_request *from,
+			struct arena *arena, struct gospect_request *ret)
+{
+	_cleanup_strbuf_ struct strbuf key = STRBUF_INIT, value = STRBUF_INIT;
+	struct span_facts facts = facts_of(from);
+	const char *line = facts.request ? intern_get(&tables->texts, facts.request) : "";
+	bool given = true;
+
+	ret->method = ret->url_path = ret->peer = ret->trace_id = ret->span_id = "";
+	ret->route = facts.route ? intern_get(&tables->texts, facts.route) : "";
+	if (facts.status)
+		ret->status = strtoul(intern_get(&tables->texts, facts.status), NULL, 10);
+	while (given && label_text_next(&line, &key, &value))
+		given = give(ret, &key, &value, arena);
+	return given && !key.failed && !value.failed;
+}
+
+void request_texts_route(const struct span_tables *tables, const struct traced_request *from,
+			 bool or_path, struct strbuf *ret)
+{
+	struct span_facts facts = facts_of(from);
+
+	strbuf_reset(ret);
+	if (facts.route)
+		strbuf_adds(ret, intern_get(&tables->texts, facts.route));
+	else if (or_path && facts.request &&
+		 !label_text_find(intern_get(&tables->texts, facts.request), "path", ret))
+		strbuf_reset(ret);
+}

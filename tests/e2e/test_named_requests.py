@@ -1,0 +1,130 @@
+"""Requests with their names: method, path, route, status, peer and the ids of a traceparent.
+
+The program named knows of each request what it was; a trace has to know the same.
+"""
+
+import json
+import os
+import signal
+
+import pytest
+
+from lib import golang, gospect, tracing
+from lib.params import every_build
+from lib.process import wait_until
+
+LONGEST_PATH = 200  # bytes that the agent copies
+FACTS = ("method", "path", "route", "peer", "status", "trace_id", "span_id")
+FEW, MANY = 700, 10_000
+
+
+@pytest.fixture
+def named(untouched):
+    return lambda version=golang.NEWEST, mode=golang.PLAIN: untouched(
+        golang.build("named", version, mode))
+
+
+def offcpu(program, command, *args):
+    process = gospect.start("offcpu", program.pid, "-n", 0, *args)
+    wait_until(lambda: tracing.is_patched(program.pid), 30, what="the agent")
+    answer = json.loads(program.ask(command))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=100)
+    return answer, process.returncode, out.decode(), err.decode()
+
+
+def trace(program, command, file):
+    process = gospect.start("trace", "-p", program.pid, "-o", file)
+    wait_until(lambda: tracing.is_patched(program.pid), 30, what="the agent")
+    answer = json.loads(program.ask(command))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 0 and " 0 lost" in err.decode(), err.decode()
+    return answer
+
+
+def as_shown(request):
+    """What a row must have of it: bytes beyond the limit are left out, and so is what is not known."""
+    facts = {key: request[key] for key in FACTS if request[key]}
+    path = request["path"].encode()
+    if len(path) > LONGEST_PATH:
+        facts["path"] = path[:LONGEST_PATH].decode(errors="replace") + "..."
+    return facts
+
+
+def in_order(facts):
+    return sorted(json.dumps(item, sort_keys=True) for item in facts)
+
+
+def assert_named(requests, rows):
+    assert len(rows) == len(requests)
+    shown = in_order({key: row[key] for key in FACTS if key in row} for row in rows)
+    for want, have in zip(in_order(as_shown(request) for request in requests), shown):
+        assert want == have
+
+
+@every_build(modes=(golang.PLAIN, golang.STRIPPED))
+def test_each_request_has_its_name_route_status_and_trace(named, version, mode):
+    requests, status, out, err = offcpu(named(version, mode), f"serve http {FEW} 4 {version[2:4]}",
+                                        "-f", "json")
+    assert status == 0, err
+    assert len(err.splitlines()) == 1 and " 0 lost" in err, err
+    assert_named(requests, json.loads(out))
+    assert "secret" not in out
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(600)
+@every_build(modes=(golang.PLAIN, golang.STRIPPED))
+def test_each_of_many_requests_has_its_name(named, version, mode):
+    program = named(version, mode)
+    for kind in ("http", "http2"):
+        requests, status, out, err = offcpu(program, f"serve {kind} {MANY} 8 1", "-f", "json")
+        assert status == 0, err
+        assert_named(requests, json.loads(out))
+
+
+def test_requests_of_http2_have_names(named):
+    for version in golang.VERSIONS:
+        requests, status, out, err = offcpu(named(version), f"serve http2 {FEW} 4 3", "-f", "json")
+        assert status == 0, err
+        assert_named(requests, json.loads(out))
+
+
+def rows_of(file, *args):
+    return json.loads(gospect.run("report", file, "--by", "request", "-n", 0, "-f", "json",
+                                  *args).ok().out)
+
+
+def test_routes_and_slow_requests_are_selected(named, tmp_path):
+    file = tmp_path / "out.trace"
+    requests = trace(named(), "serve http 400 4 7", file)
+    with open(file, "rb") as f:
+        assert b"secret" not in f.read()
+
+    users = [request for request in requests if request["route"] == "/users/"]
+    assert_named(users, rows_of(file, "--route", "^/users/$"))
+    # Those without a route are selected by their path.
+    nowhere = [request for request in requests if not request["route"]]
+    assert nowhere and len(rows_of(file, "--route", "^/nowhere/")) == len(nowhere)
+
+    groups = {row["name"]: row["count"] for row in rows_of(file, "--per", "route")}
+    want = {}
+    for request in requests:
+        want[request["route"]] = want.get(request["route"], 0) + 1
+    assert groups == want
+
+    rows = rows_of(file)
+    middle = sorted(row["elapsed_ns"] for row in rows)[len(rows) // 2]
+    slow = rows_of(file, "--slower", f"{middle}ns")
+    assert len(slow) == sum(row["elapsed_ns"] > middle for row in rows)
+    assert all(row["elapsed_ns"] > middle for row in slow)
+
+    text = gospect.run("report", file, "--by", "request", "--route", "^/exact$").ok().text
+    assert "REQUEST AND WAITS" in text and " /exact " in text and "secret" not in text
+    failed = gospect.run("report", file, "--by", "request", "--route", "^/none$")
+    assert failed.status == 1 and "there are: " in failed.words[-1] and "/users/" in failed.words[-1]
+    failed = gospect.run("report", file, "--by", "request", "--slower", "1h")
+    assert failed.status == 1 and "took longer than" in failed.words[-1]
+    for args in (("--route", "x"), ("--by", "request", "--route", "("), ("--slower", "1s", "--by", "machine")):
+        gospect.run("report", file, *args).fails(2)

@@ -16,13 +16,14 @@ build/build.ninja:
 	@scripts/install-deps build
 	@$(MESON) setup build $(MESON_FLAGS)
 
-# With AddressSanitizer and UBSan: tests/run builds it beside the end-to-end tests.
+# With AddressSanitizer and UBSan: tests/run builds it beside the end-to-end tests. Optimized less, it takes 160
+# instead of 280 s of CPU time.
 asan: build-asan/build.ninja
 	@ninja -C build-asan
 
 build-asan/build.ninja:
 	@scripts/install-deps build
-	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE)
+	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE) -Doptimization=1
 
 build-tsan/build.ninja:
 	@scripts/install-deps build

@@ -75,31 +75,37 @@ def running(make, *args, where="/tmp"):
             yield pid, path
 
 
-def assert_cheap(result):
+def assert_cheap(result, others=0):
+    """others: CPU seconds for what else is read."""
     assert result.status in (0, 1), result.err
-    assert result.cpu < SECONDS, f"{result.cpu} s"
+    assert result.cpu < SECONDS + others, f"{result.cpu} s, {others} s of others"
     assert result.resident < RESIDENT, f"{result.resident >> 20} MB"
+
+
+@pytest.fixture
+def assert_ps_is_cheap():
+    """For one more program. Others come and go meanwhile, so that there may be twice as many."""
+    others = 2 * hostile.measure("ps").cpu
+    return lambda: assert_cheap(hostile.measure("ps"), others)
 
 
 NO_PROGRAM = r"truncated or corrupt: .*(holes|sections|overlap)|without a function table|not a Go"
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("make", [many_sections, many_heads, large_segments],
                          ids=lambda make: make.__name__)
-def test_headers_cost_no_more_than_the_file(make):
+def test_headers_cost_no_more_than_the_file(make, assert_ps_is_cheap):
     with running(make) as (pid, _):
-        assert_cheap(hostile.measure("ps"))
+        assert_ps_is_cheap()
         for verb in (("dump", "-p", pid), ("record", "-p", pid, "-d", "0.2", "-o", "x.pb.gz")):
             result = hostile.measure(*verb)
             assert_cheap(result)
             assert re.search(NO_PROGRAM, result.fails(1)), result.err
 
 
-@pytest.mark.alone
-def test_packed_dwarf_is_not_unpacked():
+def test_packed_dwarf_is_not_unpacked(assert_ps_is_cheap):
     with running(packed_dwarf, 64, 4096, 152) as (pid, _):
-        assert_cheap(hostile.measure("ps"))
+        assert_ps_is_cheap()
         result = hostile.measure("dump", "-p", pid)
         assert_cheap(result)
         result.ok()
@@ -113,7 +119,6 @@ def test_holes_are_not_filled():
         assert path.stat().st_blocks == before
 
 
-@pytest.mark.alone
 def test_an_ordinary_program_with_holes_is_read():
     """A copy by `cp --sparse=always`."""
     with hostile.folder() as folder:
@@ -124,7 +129,6 @@ def test_an_ordinary_program_with_holes_is_read():
             assert len(hostile.measure("dump", "-p", pid).ok().text) > 100
 
 
-@pytest.mark.alone
 @pytest.mark.slow
 def test_time_and_memory_grow_with_the_file_and_no_faster():
     """Heads of function tables, whose addresses the data is full of as well: twice the file takes

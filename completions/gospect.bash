@@ -70,13 +70,13 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))
 		;;
 	trace)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root --wire -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root --no-names --wire -v --verbose -h --help" -- "$cur"))
 		;;
 	report)
 		COMPREPLY=($(compgen -f -W "$output --by --only --root --per --route --slower --wakers --critical-path -n --rows --diff --exe --source -h --help" -- "$cur"))
 		;;
 	offcpu)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per --route --slower --wakers --critical-path -n --rows --source --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per --route --slower --wakers --critical-path -n --rows --source --no-names --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
 		;;
 	symbolize)
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))

@@ -16,6 +16,7 @@ enum gospect_trace_format {
 enum gospect_trace_flags {
 	GOSPECT_TRACE_NO_STACKS = 1, /* events without stacks */
 	GOSPECT_TRACE_IN_MEMORY = 2, /* to no file and no sink: gospect_trace_bytes() has it */
+	GOSPECT_TRACE_NO_NAMES = 4,  /* requests without method, path, route, status, peer, trace */
 };
 
 /* Frames of a stack at most. */

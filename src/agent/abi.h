@@ -138,8 +138,13 @@ enum agent_entry_kind {
 	ENTRY_ROUTE,  /* a router has found the pattern of a request: a string in RCX and RDI */
 };
 
-/* Where a call has its *http.Request. */
-enum agent_request_place { REQUEST_NOWHERE, REQUEST_IN_RCX, REQUEST_IN_RDI };
+/* Where a call has its *http.Request, or the like. */
+enum agent_request_place {
+	REQUEST_NOWHERE,
+	REQUEST_IN_RCX,
+	REQUEST_IN_RDI,
+	REQUEST_OF_GRPC, /* a stream of grpc-go's transport, in RDI */
+};
 
 /* A probe site where a request entry point begins or returns, or where more of a request becomes
  * known: hook HOOKS + its number. */

@@ -607,15 +607,17 @@ NOINLINE void on_other(const struct call *c)
 /* ---- requests ---- */
 
 /* Of the request that the goroutine is about to serve. */
-NOINLINE void record_request(const struct call *c, uint64_t request)
+NOINLINE void record_request(const struct call *c, enum agent_request_place place)
 {
+	uint64_t request = place == REQUEST_IN_RCX ? c->r->rcx : c->r->rdi;
 	uint8_t *at = record_begin(c, RECORD_REQUEST, AGENT_MAX_RECORD + AGENT_REQUEST_BYTES);
 	uint8_t *length, *end;
 
 	if (!at)
 		return;
 	length = put(at, goid(c, c->g));
-	end = agent_request_copy(c->shared, request, length + 2);
+	end = place == REQUEST_OF_GRPC ? agent_grpc_copy(c->shared, request, length + 2)
+				       : agent_request_copy(c->shared, request, length + 2);
 	*(volatile uint16_t *)length = two_bytes(end - length - 2);
 	record_end(c, end);
 }
@@ -649,7 +651,7 @@ NOINLINE void on_call(const struct call *c, const struct agent_entry_site *site)
 	record(c, site->kind == ENTRY_RETURN ? RECORD_RETURN : RECORD_CALL, 3, goid(c, c->g),
 	       site->entry_point, frame);
 	if (site->request)
-		record_request(c, site->request == REQUEST_IN_RCX ? c->r->rcx : c->r->rdi);
+		record_request(c, site->request);
 }
 
 NOINLINE void on_entry_point(const struct call *c)

@@ -4,7 +4,7 @@
 #include "labels/go_memory.h"
 
 /* internal/abi.MapGroupSlots and the bit of a control byte whose slot has nothing. */
-enum { SLOTS = 8, NO_KEY = 0x80, MAX_DIRECTORY = 16, MAX_TABLES = 16 };
+enum { SLOTS = 8, NO_KEY = 0x80, MAX_DIRECTORY = 16, MAX_CONTEXTS = 24, MOST_KEYS = 1 << 16 };
 
 struct go_slice {
 	uint64_t items;
@@ -96,7 +96,7 @@ static uint8_t *put_part(const struct agent_shared *sh, enum agent_request_part 
 
 /* ---- the header ---- */
 
-/* "Traceparent", as net/http writes the names of all headers. */
+/* "Traceparent", as net/http writes the names of headers, or "traceparent", as gRPC does. */
 static int is_wanted(const struct agent_shared *sh, const struct go_string *key)
 {
 	typedef uint64_t __attribute__((may_alias, aligned(1))) any_word;
@@ -105,8 +105,8 @@ static int is_wanted(const struct agent_shared *sh, const struct go_string *key)
 	if (key->length != 11)
 		return 0;
 	name = agent_memory(sh, key->data, 11);
-	return name && *(const any_word *)name == 0x7261706563617254ull && name[8] == 'e' &&
-	       name[9] == 'n' && name[10] == 't';
+	return name && (*(const any_word *)name | 0x20) == 0x7261706563617274ull &&
+	       name[8] == 'e' && name[9] == 'n' && name[10] == 't';
 }
 
 static void look_in_bucket(struct search *s, const struct header_bucket *b)
@@ -140,7 +140,7 @@ static void look_in_hmap(struct search *s, uint64_t address)
 {
 	const struct go_hmap *m = structure(s->shared, address, sizeof(*m));
 
-	if (!m || m->b > 16)
+	if (!m || m->b > 16 || !m->count || m->count > MOST_KEYS)
 		return;
 	look_in_buckets(s, m->buckets, 1ull << m->b);
 	if (m->oldbuckets && !s->found)
@@ -159,7 +159,7 @@ static void look_in_group(struct search *s, uint64_t address)
 		if (!(g->control[i] & NO_KEY) && is_wanted(s->shared, key))
 			s->found = is_split ? &split->values[i] : &g->pairs[i].value;
 	}
-	s->left -= SLOTS;
+	s->left -= s->left < SLOTS ? s->left : SLOTS;
 }
 
 static void look_in_table(struct search *s, uint64_t address)
@@ -176,7 +176,7 @@ static void look_in_map(struct search *s, uint64_t address)
 	const uint64_t *directory;
 	uint64_t n;
 
-	if (!m || !m->used)
+	if (!m || !m->used || m->used > MOST_KEYS)
 		return;
 	if (!m->length) {
 		look_in_group(s, m->directory);
@@ -189,18 +189,24 @@ static void look_in_map(struct search *s, uint64_t address)
 			look_in_table(s, directory[i]);
 }
 
-/* The header's first value; NULL: it has none. */
-static const struct go_string *traceparent(const struct agent_shared *sh, uint64_t header)
+static void look_in_header(struct search *s, uint64_t header)
 {
-	struct search s = {sh, AGENT_MAX_HEADERS, 0};
-
-	if (sh->http.map_kind == MAP_OF_BUCKETS)
-		look_in_hmap(&s, header);
+	if (s->shared->http.map_kind == MAP_OF_BUCKETS)
+		look_in_hmap(s, header);
 	else
-		look_in_map(&s, header);
-	if (!s.found || !s.found->length)
-		return 0;
-	return structure(sh, s.found->items, sizeof(struct go_string));
+		look_in_map(s, header);
+}
+
+/* The first value that was found, if it is long enough. */
+static uint8_t *put_traceparent(const struct search *s, uint8_t *at)
+{
+	const struct go_string *value = 0;
+
+	if (s->found && s->found->length)
+		value = structure(s->shared, s->found->items, sizeof(*value));
+	if (!value || value->length < AGENT_TRACEPARENT)
+		return at;
+	return put_part(s->shared, PART_TRACEPARENT, value, AGENT_TRACEPARENT, at);
 }
 
 /* ---- the request ---- */
@@ -209,6 +215,7 @@ uint8_t *agent_request_copy(const struct agent_shared *sh, uint64_t request, uin
 {
 	const struct agent_http *h = &sh->http;
 	const uint8_t *r = h->request_size ? structure(sh, request, h->request_size) : 0;
+	struct search search = {sh, AGENT_MAX_HEADERS, 0};
 	const struct go_string *s;
 	const uint8_t *url;
 
@@ -221,8 +228,68 @@ uint8_t *agent_request_copy(const struct agent_shared *sh, uint64_t request, uin
 		at = put_part(sh, s->length > AGENT_MAX_PATH ? PART_PATH_CUT : PART_PATH, s,
 			      AGENT_MAX_PATH, at);
 	at = put_part(sh, PART_PEER, (const void *)(r + h->peer), AGENT_MAX_PEER, at);
-	s = traceparent(sh, *(const uint64_t *)(r + h->header));
-	if (s && s->length >= AGENT_TRACEPARENT)
-		at = put_part(sh, PART_TRACEPARENT, s, AGENT_TRACEPARENT, at);
+	look_in_header(&search, *(const uint64_t *)(r + h->header));
+	return put_traceparent(&search, at);
+}
+
+/* ---- gRPC ---- */
+
+/* Where a stream has what is looked for. */
+struct grpc_layout {
+	uint8_t is_embedded; /* in a structure that begins with its address */
+	uint8_t context;     /* the data of that interface */
+	uint8_t method;
+};
+
+/* From 1.69 on; up to 1.65; in between. */
+static const struct grpc_layout grpc_layouts[] = {{1, 16, 24}, {0, 40, 80}, {0, 48, 88}};
+
+/* Text of the form /A/B. */
+static int is_method(const struct agent_shared *sh, const struct go_string *s)
+{
+	uint64_t n = s->length < AGENT_MAX_PATH ? s->length : AGENT_MAX_PATH;
+	const uint8_t *text = n > 3 ? agent_memory(sh, s->data, n) : 0;
+
+	if (!text || text[0] != '/')
+		return 0;
+	for (uint64_t i = 2; i < n; i++)
+		if (text[i] == '/')
+			return 1;
+	return 0;
+}
+
+/* From the innermost context outwards. */
+static void look_in_contexts(struct search *s, uint64_t context)
+{
+	/* Two interfaces, the parent and the key, and a third: the value. */
+	enum { PARENT = 1, VALUE = 5, WORDS = 6 };
+
+	for (uint32_t i = 0; i < MAX_CONTEXTS && s->left && !s->found; i++) {
+		const uint64_t *c = structure(s->shared, context, WORDS * sizeof(*c));
+
+		if (!c)
+			return;
+		look_in_header(s, c[VALUE]);
+		context = c[PARENT];
+	}
+}
+
+uint8_t *agent_grpc_copy(const struct agent_shared *sh, uint64_t stream, uint8_t *at)
+{
+	struct search search = {sh, AGENT_MAX_HEADERS, 0};
+	const uint64_t *first = structure(sh, stream, sizeof(*first));
+
+	for (uint32_t i = 0; first && sh->http.request_size && i < 3; i++) {
+		const struct grpc_layout *l = &grpc_layouts[i];
+		uint64_t base = l->is_embedded ? *first : stream;
+		const uint8_t *s = structure(sh, base, l->method + sizeof(struct go_string));
+		const struct go_string *method = (const void *)(s + l->method);
+
+		if (!s || !is_method(sh, method))
+			continue;
+		at = put_part(sh, PART_GRPC, method, AGENT_MAX_PATH, at);
+		look_in_contexts(&search, *(const uint64_t *)(s + l->context));
+		return put_traceparent(&search, at);
+	}
 	return at;
 }

@@ -14,6 +14,7 @@ enum agent_request_part {
 	PART_PATH_CUT, /* a longer path's beginning */
 	PART_PEER,
 	PART_TRACEPARENT,
+	PART_GRPC, /* /SERVICE/METHOD */
 };
 
 /*
@@ -26,6 +27,17 @@ enum agent_request_part {
  * 1.24 on: Map, table, group).
  */
 uint8_t *agent_request_copy(const struct agent_shared *shared, uint64_t request, uint8_t *at)
+	__attribute__((visibility("hidden")));
+
+/*
+ * Likewise, of a gRPC server's stream: its method, and the traceparent in its context's metadata.
+ * Where the method is differs by version of grpc-go (internal/transport: Stream, ServerStream;
+ * known from 1.59 to 1.75), so the function looks at each place for text of the form /A/B. The
+ * context is a chain, each of whose parts begins with the one before it (context.valueCtx,
+ * cancelCtx). The function takes each value for a map as metadata is one, and looks for a key
+ * there.
+ */
+uint8_t *agent_grpc_copy(const struct agent_shared *shared, uint64_t stream, uint8_t *at)
 	__attribute__((visibility("hidden")));
 
 /* Likewise, a length, in one or two bytes, and at most so many bytes of a string. */

@@ -8,7 +8,7 @@
 #include "cli/report_ask.h"
 #include "cli/tracing.h"
 
-enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE };
+enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE, KEY_NO_NAMES };
 
 struct offcpu_verb {
 	struct common_options request;
@@ -17,6 +17,7 @@ struct offcpu_verb {
 	double max_size;                         /* MB */
 	double max_pause;                        /* seconds; 0: any */
 	bool sampled;
+	bool no_names; /* of requests */
 };
 
 static const struct argp_option options[] =
@@ -26,6 +27,8 @@ static const struct argp_option options[] =
 	  "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
 	  "a thread",
 	  4},
+	 {"no-names", KEY_NO_NAMES, NULL, 0,
+	  "Do not read methods, paths, routes, statuses, peers or trace ids of requests", 4},
 	 {"sampled", KEY_SAMPLED, NULL, 0,
 	  "Sample instead of tracing, with -r and --budget. This writes nothing to the target. "
 	  "gospect prints the error of the times",
@@ -48,6 +51,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_MAX_PAUSE:
 		return parse_duration_option(arg, 1e-6, 3600, &v->max_pause, state);
+	case KEY_NO_NAMES:
+		v->no_names = true;
+		return 0;
 	case KEY_SAMPLED:
 		v->sampled = true;
 		return 0;
@@ -128,7 +134,7 @@ static struct error *trace(const struct offcpu_verb *v, struct cli_target *s,
 		.max_pause = v->max_pause,
 		/* The function that a request is a call of is far out in the stack. */
 		.stack_depth = v->ask.by_function ? GOSPECT_TRACE_MOST_DEPTH : 0,
-		.flags = GOSPECT_TRACE_IN_MEMORY,
+		.flags = GOSPECT_TRACE_IN_MEMORY | (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0),
 		.root = v->ask.root,
 	};
 	struct error *err = tracing_create(&o, ret);

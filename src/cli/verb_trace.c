@@ -7,13 +7,22 @@
 #include "cli/duration.h"
 #include "cli/tracing.h"
 
-enum { KEY_MAX_SIZE = 0x6000, KEY_FLIGHT, KEY_STACK_DEPTH, KEY_ROOT, KEY_MAX_PAUSE, KEY_WIRE };
+enum {
+	KEY_MAX_SIZE = 0x6000,
+	KEY_FLIGHT,
+	KEY_STACK_DEPTH,
+	KEY_ROOT,
+	KEY_MAX_PAUSE,
+	KEY_WIRE,
+	KEY_NO_NAMES
+};
 
 struct trace_verb {
 	struct common_options request;
 	struct gospect_trace_options options;
 	double max_size; /* MB */
 	double stack_depth;
+	bool no_names;      /* of requests */
 	bool makes_page;    /* writes an HTML page of a trace in memory */
 	struct outfile out; /* the page */
 };
@@ -37,6 +46,8 @@ static const struct argp_option options[] =
 	  "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
 	  "handlers are always recorded",
 	  4},
+	 {"no-names", KEY_NO_NAMES, NULL, 0,
+	  "Do not read methods, paths, routes, statuses, peers or trace ids of requests", 4},
 	 {"wire", KEY_WIRE, "VERSION", 0,
 	  "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. The newer two need "
 	  "tools of that version. They also have the stacks of goroutines that never run",
@@ -96,6 +107,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return check_regex(arg)
 			       ? 0
 			       : wrong_option(state, "invalid regular expression '%s'", arg);
+	case KEY_NO_NAMES:
+		v->no_names = true;
+		return 0;
 	case KEY_WIRE:
 		return parse_wire(arg, &v->options.wire)
 			       ? 0
@@ -252,6 +266,7 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 	v->options.max_bytes = v->max_size * (1 << 20);
 	v->options.stack_depth = v->stack_depth;
 	v->options.flags = (v->stack_depth < 1 ? GOSPECT_TRACE_NO_STACKS : 0) |
+			   (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
 			   (v->makes_page ? GOSPECT_TRACE_IN_MEMORY : 0);
 	tracing_handle_signals(v->options.flight > 0);
 	err = trace(v, &s);

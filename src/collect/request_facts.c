@@ -65,6 +65,10 @@ static void add_part(struct facts *f, uint8_t part, const void *bytes, size_t le
 	case PART_PEER:
 		add(f, "peer", bytes, length);
 		break;
+	case PART_GRPC:
+		add(f, "method", "gRPC", 4);
+		add(f, "path", bytes, length);
+		break;
 	case PART_TRACEPARENT:
 		add_traceparent(f, bytes, length);
 		break;

@@ -93,6 +93,7 @@ static struct error *must_check attach(struct tracer *tr, const struct image *im
 						     : options->stack_depth,
 				    .ring_bytes = RING_BYTES,
 				    .root = options->root,
+				    .no_names = options->no_names,
 				    .surgeon = options->surgeon,
 				    .stop = options->stop};
 

@@ -37,6 +37,7 @@ struct tracer_options {
 	uint32_t stack_depth; /* frames of a stack that are kept, at most; 0: no stacks */
 	const regex_t *root;  /* whose calls are recorded, besides handlers' (hooks/entry_points.h);
 				 or NULL */
+	bool no_names;        /* inject_options.no_names */
 	const struct surgeon_line *surgeon; /* inject_options.surgeon */
 	const volatile sig_atomic_t *stop;  /* tracer_open() ends early when it is not 0; or NULL */
 	/* When tracer_stop() will be called, since the beginning; the caller then has its own

@@ -322,10 +322,14 @@ static struct error *must_check look_at_all(struct search *s)
 }
 
 struct error *entry_points_find(struct target *t, const struct image *img,
-				const struct golayout *lay, const regex_t *root,
+				const struct golayout *lay, const struct inject_options *options,
 				struct hooks *hooks)
 {
-	struct search s = {.t = t, .img = img, .minor = lay->minor, .root = root, .hooks = hooks};
+	struct search s = {.t = t,
+			   .img = img,
+			   .minor = options->no_names ? 0 : lay->minor,
+			   .root = options->root,
+			   .hooks = hooks};
 	struct error *err;
 
 	if (regcomp(&s.handlers, HANDLERS_REGEX, REG_EXTENDED | REG_NOSUB))

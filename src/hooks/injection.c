@@ -71,7 +71,8 @@ static struct error *must_check choose_layout(struct injection *in,
 	l->rings_offset = slots + (uint64_t)l->slots * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + (uint64_t)l->slots * l->ring_bytes;
 	hooks_sites(&in->hooks, &l->sites);
-	request_layout(in->img, in->lay, &l->http);
+	if (!options->no_names)
+		request_layout(in->img, in->lay, &l->http);
 	return hooks_config(in->t, in->img, in->lay, options->depth, &l->config);
 }
 
@@ -132,7 +133,7 @@ static struct error *must_check make_plan(struct injection *in,
 		return &error_no_memory;
 	err = hooks_find(in->t, in->img, in->lay, &in->hooks);
 	if (!err)
-		err = entry_points_find(in->t, in->img, in->lay, options->root, &in->hooks);
+		err = entry_points_find(in->t, in->img, in->lay, options, &in->hooks);
 	if (!err)
 		err = choose_layout(in, options);
 	if (!err)

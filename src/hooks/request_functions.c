@@ -9,7 +9,8 @@ enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
 /*
  * serverHandler.ServeHTTP(w, r): the server, an interface and the request are in RAX, RBX, RCX and
  * RDI. The library's HTTP/2 calls it as well. (*serverConn).runHandler(w, r, handler): RAX, RBX,
- * RCX and so on.
+ * RCX and so on. gRPC's (*Server).handleStream(transport, stream): the server, an interface and the
+ * stream.
  *
  * A mux finds the pattern in a function whose results are a handler, in RAX and RBX, and the
  * pattern.
@@ -18,6 +19,8 @@ static const struct request_function functions[] = {
 	{"net/http.serverHandler.ServeHTTP", OLDEST, NEWEST, ENTRY_CALL, REQUEST_IN_RDI, "names"},
 	{"golang.org/x/net/http2.(*serverConn).runHandler", OLDEST, NEWEST, ENTRY_CALL,
 	 REQUEST_IN_RCX, "names"},
+	{"google.golang.org/grpc.(*Server).handleStream", OLDEST, NEWEST, ENTRY_CALL,
+	 REQUEST_OF_GRPC, "names"},
 	{"net/http.(*response).WriteHeader", OLDEST, NEWEST, ENTRY_STATUS, 0, "a status"},
 	{"net/http.(*http2responseWriterState).writeHeader", OLDEST, NEWEST, ENTRY_STATUS, 0,
 	 "a status"},
@@ -47,7 +50,8 @@ static bool may_be_one(const char *name)
 
 	return last && (!strcmp(last, ".ServeHTTP") || !strcmp(last, ".runHandler") ||
 			!strcmp(last, ".WriteHeader") || !strcmp(last, ".writeHeader") ||
-			!strcmp(last, ".Handler") || !strcmp(last, ".findHandler"));
+			!strcmp(last, ".Handler") || !strcmp(last, ".findHandler") ||
+			!strcmp(last, ".handleStream"));
 }
 
 const struct request_function *request_function_of(const char *name, int minor)

@@ -4,12 +4,12 @@ The program named knows of each request what it was; a trace has to know the sam
 """
 
 import json
-import os
 import signal
+import subprocess
 
 import pytest
 
-from lib import golang, gospect, tracing
+from lib import golang, gospect, grpc, tracing
 from lib.params import every_build
 from lib.process import wait_until
 
@@ -89,6 +89,28 @@ def test_requests_of_http2_have_names(named):
         requests, status, out, err = offcpu(named(version), f"serve http2 {FEW} 4 3", "-f", "json")
         assert status == 0, err
         assert_named(requests, json.loads(out))
+
+
+@pytest.mark.parametrize("mode", (golang.PLAIN, golang.STRIPPED))
+def test_grpc_calls_and_requests_of_x_net_have_names(untouched, mode, tmp_path):
+    binary = grpc.program()
+    if mode == golang.STRIPPED:
+        subprocess.run(["strip", "-o", tmp_path / "grpc", binary], check=True)
+        binary = tmp_path / "grpc"
+    program = untouched(binary)
+    for command in ("names 200", "h2c 100"):
+        calls, status, out, err = offcpu(program, command, "-f", "json")
+        assert status == 0, err
+        rows = json.loads(out)
+        assert in_order({key: row[key] for key in FACTS if key in row} for row in rows) == in_order(calls)
+        assert "secret" not in out
+
+
+def test_names_are_not_read_when_they_are_not_wanted(named):
+    requests, status, out, err = offcpu(named(), "serve http 50 4 3", "-f", "json", "--no-names")
+    assert status == 0, err
+    rows = json.loads(out)
+    assert len(rows) == len(requests) and not any(key in row for row in rows for key in FACTS)
 
 
 def rows_of(file, *args):

@@ -267,6 +267,39 @@ static void a_map_of_groups_is_searched(void **state)
 	}
 }
 
+/* A stream with this method at `method` and a context at `context`, which has the map among its
+ * values. */
+static uint64_t put_stream(struct fixture *f, int context, int method, uint64_t map)
+{
+	uint64_t outer[6] = {1, 0, 3, 4, 5, map}, inner[6] = {1, 0, 3, 4, 5, 6}, stream[16] = {7};
+	struct text text = put_text(f, "/pkg.Svc/Do");
+
+	outer[1] = put(f, inner, sizeof(inner));
+	inner[1] = put(f, outer, sizeof(outer));
+	inner[5] = 0;
+	stream[context / 8] = put(f, inner, sizeof(inner));
+	memcpy(stream + method / 8, &text, sizeof(text));
+	return put(f, stream, sizeof(stream));
+}
+
+static void of_a_stream_the_method_and_the_metadata_are_copied(void **state)
+{
+	static const int places[][2] = {{40, 80}, {48, 88}, {16, 24}};
+
+	for (int i = 0; i < 3; i++) {
+		struct fixture *f = make(MAP_OF_GROUPS);
+		struct group g = some_group(f, 3);
+		struct go_map map = {.used = 8, .directory = put(f, &g, sizeof(g))};
+		uint64_t header = put(f, &map, sizeof(map));
+		uint64_t stream = put_stream(f, places[i][0], places[i][1], header);
+
+		if (i == 2) /* embedded */
+			stream = put(f, &stream, sizeof(stream));
+		f->size = agent_grpc_copy(&f->shared, stream, f->copied) - f->copied;
+		assert_copied(f, "\6\13/pkg.Svc/Do\5\67" PARENT);
+	}
+}
+
 /* Whatever lies where a request should be, nothing is read that may not be, and nothing takes
  * long. */
 static void any_bytes_are_survived(void **state)
@@ -288,6 +321,7 @@ static void any_bytes_are_survived(void **state)
 		copy(f, (uint64_t)f->heap + random() % 3000 / 8 * 8);
 		copy(f, (uint64_t)f->heap + HEAP - 8);
 		copy(f, (uint64_t)forbidden);
+		agent_grpc_copy(&f->shared, (uint64_t)f->heap + random() % 3000 / 8 * 8, f->copied);
 	}
 	munmap(forbidden, 4096);
 }
@@ -299,6 +333,7 @@ int main(void)
 		cmocka_unit_test(a_longer_path_is_cut),
 		cmocka_unit_test(a_map_of_buckets_is_searched),
 		cmocka_unit_test(a_map_of_groups_is_searched),
+		cmocka_unit_test(of_a_stream_the_method_and_the_metadata_are_copied),
 		cmocka_unit_test(any_bytes_are_survived),
 	};
 

@@ -20,6 +20,7 @@ static void parts_become_a_line(void **state)
 	BECOMES("\1\3GET\2\4/a b\4\7[::1]:8", "method=GET path=/a%20b peer=[::1]:8");
 	BECOMES("\3\2/a", "path=/a...");
 	BECOMES("\1\3GET\2\0", "method=GET"); /* an empty path */
+	BECOMES("\6\4/a/b", "method=gRPC path=/a/b");
 	BECOMES("", "");
 }
 

@@ -3,24 +3,30 @@
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
-//	call N  so many calls, one after the other; prints as JSON how long each computed, in ns
-//	check   "ok"
+//	call N   so many calls, one after the other; prints as JSON how long each computed, in ns
+//	names N  so many calls of two methods, some with a traceparent; prints as JSON what each was
+//	h2c N    the same of requests to a server of golang.org/x/net/http2, without TLS
+//	check    "ok"
 package main
 
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 )
 
 type server struct {
@@ -37,6 +43,92 @@ func (s *server) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest
 	s.spent = append(s.spent, int64(time.Since(began)))
 	s.mu.Unlock()
 	return &grpc_health_v1.HealthCheckResponse{Status: 1}, nil
+}
+
+// called is what a call or a request was.
+type called struct {
+	Method  string `json:"method"`
+	Path    string `json:"path"`
+	Status  int    `json:"status,omitempty"`
+	Peer    string `json:"peer,omitempty"`
+	TraceID string `json:"trace_id,omitempty"`
+	SpanID  string `json:"span_id,omitempty"`
+}
+
+// parent gives every third call no traceparent.
+func (c *called) parent(i int) string {
+	if i%3 == 0 {
+		return ""
+	}
+	c.TraceID, c.SpanID = fmt.Sprintf("%032x", i*7919), fmt.Sprintf("%016x", i*104729)
+	return "00-" + c.TraceID + "-" + c.SpanID + "-01"
+}
+
+func names(conn *grpc.ClientConn, n int) (all []called) {
+	for i := 0; i < n; i++ {
+		c := called{Method: "gRPC", Path: "/grpc.health.v1.Health/Check"}
+		if i%5 == 0 {
+			c.Path = fmt.Sprintf("/none.Service/Method%d", i)
+		}
+		ctx := context.Background()
+		for k := 0; k < i%20; k++ {
+			ctx = metadata.AppendToOutgoingContext(ctx, fmt.Sprint("key", k), "value")
+		}
+		if parent := c.parent(i); parent != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", parent)
+		}
+		err := conn.Invoke(ctx, c.Path, &grpc_health_v1.HealthCheckRequest{}, &grpc_health_v1.HealthCheckResponse{})
+		if (err != nil) != (i%5 == 0) {
+			log.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func h2c(n int) []called {
+	all := make([]called, n)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var i int
+		fmt.Sscanf(r.URL.Path, "/h2c/%d", &i)
+		all[i].Peer = r.RemoteAddr
+		if all[i].Status != 200 {
+			w.WriteHeader(all[i].Status)
+		}
+	})
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go (&http2.Server{}).ServeConn(conn, &http2.ServeConnOpts{Handler: handler})
+		}
+	}()
+	client := &http.Client{Transport: &http2.Transport{AllowHTTP: true,
+		DialTLSContext: func(_ context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
+			return net.Dial(network, addr)
+		}}}
+	for i := range all {
+		c := &all[i]
+		c.Method, c.Path, c.Status = []string{"GET", "POST"}[i%2], fmt.Sprint("/h2c/", i), 200+i%4
+		r, _ := http.NewRequest(c.Method, fmt.Sprint("http://", l.Addr(), c.Path, "?secret=query"), nil)
+		if parent := c.parent(i); parent != "" {
+			r.Header.Set("traceparent", parent)
+		}
+		response, err := client.Do(r)
+		if err != nil {
+			log.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	client.CloseIdleConnections()
+	l.Close()
+	return all
 }
 
 func main() {
@@ -69,6 +161,12 @@ func main() {
 				}
 			}
 			text, _ := json.Marshal(h.spent)
+			fmt.Println(string(text))
+		} else if k, _ := fmt.Sscanf(in.Text(), "names %d", &n); k == 1 {
+			text, _ := json.Marshal(names(conn, n))
+			fmt.Println(string(text))
+		} else if k, _ := fmt.Sscanf(in.Text(), "h2c %d", &n); k == 1 {
+			text, _ := json.Marshal(h2c(n))
 			fmt.Println(string(text))
 		} else {
 			fmt.Println("ok")

@@ -40,12 +40,12 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu heap report symbolize doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu heap memory report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
 	# What is no option is a target.
 	case $verb:$cur in
-	dump:[!-]* | heap:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
+	dump:[!-]* | heap:[!-]* | memory:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
@@ -59,6 +59,9 @@ _gospect() {
 		;;
 	heap)
 		COMPREPLY=($(compgen -W "$target --core $output --kind --live -n --rows -h --help" -- "$cur"))
+		;;
+	memory)
+		COMPREPLY=($(compgen -W "$target --core $output -n --rows -h --help" -- "$cur"))
 		;;
 	stack)
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))

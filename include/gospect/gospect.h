@@ -53,6 +53,7 @@
 #include <gospect/confine.h>
 #include <gospect/doctor.h>
 #include <gospect/error.h>
+#include <gospect/footprint.h>
 #include <gospect/heap.h>
 #include <gospect/hold.h>
 #include <gospect/machine.h>

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/memory_room.h"
-#include "footprint/parts.h"
+#include "footprint/division.h"
 
 static void parts_release(struct parts *p)
 {

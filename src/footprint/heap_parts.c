@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "footprint/parts.h"
+#include "footprint/division.h"
 
 /* Functions with a node of their own. */
 #define MOST_FUNCTIONS 200

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "footprint/parts.h"
+#include "footprint/division.h"
 #include "golayout/view.h"
 
 /* glibc's arenas beside the first: each is reserved in so many bytes, at a multiple of that. */

@@ -10,7 +10,7 @@
 #include "base/cancel.h"
 #include "base/cleanup.h"
 #include "base/map.h"
-#include "footprint/parts.h"
+#include "footprint/division.h"
 
 #define STACK_LIMIT (64u << 20) /* deeper ones are cut */
 #define MOST_INLINED 64

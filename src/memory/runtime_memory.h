@@ -9,7 +9,7 @@
 #ifndef MEMORY_RUNTIME_MEMORY_H
 #define MEMORY_RUNTIME_MEMORY_H
 
-#include "memory/spans.h"
+#include "memory/heap_spans.h"
 
 /* /memory/classes/... in bytes. */
 struct memory_classes {

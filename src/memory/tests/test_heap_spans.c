@@ -4,8 +4,8 @@
 #include "base/array.h"
 #include "base/unit_test.h"
 #include "golayout/view.h"
+#include "memory/heap_spans.h"
 #include "memory/span_marks.h"
-#include "memory/spans.h"
 #include "target/callback_memory.h"
 
 /* The target's memory: its heap structure, then the list of spans, then the spans. */

@@ -1,6 +1,6 @@
 /* How the bytes of a target's mappings are divided; for the files of this room. */
-#ifndef FOOTPRINT_PARTS_H
-#define FOOTPRINT_PARTS_H
+#ifndef FOOTPRINT_DIVISION_H
+#define FOOTPRINT_DIVISION_H
 
 #include "footprint/footprint.h"
 #include "memory/span_marks.h"

@@ -6,7 +6,7 @@
  * mspans lie close together in chunks of 16 KB, so they are read in the order of their addresses,
  * with what lies between them.
  */
-#include "memory/spans.h"
+#include "memory/heap_spans.h"
 
 #include <stdlib.h>
 

@@ -6,8 +6,8 @@
  * another one, changed meanwhile: it is left out and counted. Addresses, lengths and counts are
  * taken as hostile.
  */
-#ifndef MEMORY_SPANS_H
-#define MEMORY_SPANS_H
+#ifndef MEMORY_HEAP_SPANS_H
+#define MEMORY_HEAP_SPANS_H
 
 #include <stdatomic.h>
 

@@ -1,4 +1,5 @@
-/* A verb that looks at its target once, writes what it saw and is done: dump, heap, stack, waits.
+/* A verb that looks at its target once, writes what it saw and is done: dump, heap, memory, stack,
+ * waits.
  */
 #ifndef CLI_LOOK_H
 #define CLI_LOOK_H

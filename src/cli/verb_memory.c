@@ -3,10 +3,9 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/outfile.h"
 #include "cli/common_options.h"
 #include "cli/format_names.h"
-#include "cli/stop.h"
+#include "cli/look.h"
 
 #define DEFAULT_ROWS 5
 
@@ -103,41 +102,16 @@ static void cleanup_footprint(struct gospect_footprint **m)
 	gospect_footprint_destroy(*m);
 }
 
-static struct error *take_and_write(const struct memory_verb *v, const struct cli_target *s,
-				    struct outfile *out)
+static struct error *take_and_write(void *verb, const struct cli_target *s, struct outfile *out)
 {
+	const struct memory_verb *v = verb;
 	const struct gospect_footprint_options how = {.size = sizeof(how), .rows = v->rows};
 	_cleanup_(cleanup_footprint) struct gospect_footprint *footprint = NULL;
 	struct error *err = library_error(gospect_footprint_take(s->handle, &how, &footprint));
 
-	if (!err)
-		err = library_error(
-			gospect_footprint_write(footprint, v->format, output_sink(out)));
-	return err ? err : outfile_commit(out);
-}
-
-static struct error *run_memory(struct memory_verb *v, int *ret)
-{
-	const char *path = v->request.output.path;
-	_cleanup_outfile_ struct outfile out = {0};
-	_cleanup_cli_target_ struct cli_target s = {0};
-	struct error *err = target_options_check(&v->request.target, "memory");
-
-	if (!err)
-		err = choose_format(v);
-	if (!err)
-		err = outfile_open(path ? path : "-", &out);
-	v->request.target.out = &out;
-	if (!err && v->request.target.core)
-		say_work_on("reading", v->request.target.core);
-	if (!err)
-		err = cli_target_open(&v->request.target, &s);
-	if (!err)
-		err = take_and_write(v, &s, &out);
-	say_work(NULL);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	if (err)
+		return err;
+	return library_error(gospect_footprint_write(footprint, v->format, output_sink(out)));
 }
 
 static struct error *run(int argc, char **argv, int *ret)
@@ -150,9 +124,12 @@ static struct error *run(int argc, char **argv, int *ret)
 	bool help;
 	struct error *err = parse_options(&argp, "memory", argc, argv, &v, &help);
 
-	if (!err && !help)
-		err = run_memory(&v, ret);
-	return err;
+	if (err || help)
+		return err;
+	err = target_options_check(&v.request.target, "memory");
+	if (!err)
+		err = choose_format(&v);
+	return err ? err : look_once(&v.request, take_and_write, &v, ret);
 }
 
 const struct verb verb_memory = {"memory",

@@ -34,4 +34,7 @@ struct error *heap_add_goroutines(struct profile *p, struct gospect_target *t,
 				  struct profile_symbols **ret) must_check;
 struct error *heap_add_threads(struct profile *p, const struct gospect_target *t) must_check;
 
+/* Makes the counts of the samples the values of a profile of this type, most first. */
+struct error *heap_finish_counts(struct profile *p, const char *type) must_check;
+
 #endif

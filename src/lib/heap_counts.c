@@ -32,7 +32,7 @@ static int by_count(const void *a, const void *b)
 }
 
 /* Most first; each count becomes the sample's value. */
-static struct error *must_check finish(struct profile *p, const char *type)
+struct error *heap_finish_counts(struct profile *p, const char *type)
 {
 	struct error *err = profile_add_type(p, type, "count");
 
@@ -73,7 +73,7 @@ struct error *heap_add_goroutines(struct profile *p, struct gospect_target *t,
 	for (size_t i = 0; !err && i < dump->count; i++)
 		err = add_goroutine(p, dump, &dump->items[i]);
 	if (!err)
-		err = finish(p, "goroutine");
+		err = heap_finish_counts(p, "goroutine");
 	if (!err) {
 		const struct pclntab functions = heap_functions(t);
 		const struct code code = {
@@ -128,5 +128,5 @@ struct error *heap_add_threads(struct profile *p, const struct gospect_target *t
 		if (!err)
 			err = target_read_u64(t->target, m_at_alllink(&t->layout->n, m), &m);
 	}
-	return err ? err : finish(p, "threadcreate");
+	return err ? err : heap_finish_counts(p, "threadcreate");
 }

@@ -5,17 +5,21 @@
 #include <gospect/profile.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "base/strbuf.h"
 #include "lib/error_api.h"
 #include "lib/fill.h"
 #include "lib/goroutine_filter.h"
+#include "lib/heap.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/recording_goroutines.h"
 #include "lib/recording_times.h"
 #include "lib/running_stacks.h"
+#include "lib/segments.h"
 #include "lib/target_handle.h"
 #include "lib/unwind.h"
 #include "oncpu/perf_events.h"
@@ -577,4 +581,160 @@ gospect_record_stream(struct gospect_target *t, const struct gospect_record_opti
 	error_destroy(err);
 	last = take_interval(&r, &stream);
 	return error_out(last);
+}
+
+/* ---- in segments ---- */
+
+/* Goroutines that stand at one place, with the same labels. */
+struct crowd {
+	uint32_t stack, labels;
+	uint64_t count;
+};
+
+struct crowds {
+	struct crowd *items;
+	size_t count, capacity;
+	struct map places; /* stack << 32 | labels -> place + 1 */
+};
+
+static void crowds_release(struct crowds *c)
+{
+	free(c->items);
+	map_release(&c->places);
+}
+
+static bool crowds_add(struct crowds *c, const struct goroutine_record *g)
+{
+	uint64_t *place = map_at(&c->places, (uint64_t)g->stack << 32 | g->labels);
+
+	if (!place || !array_reserve(&c->items, &c->capacity, c->count + 1))
+		return false;
+	if (!*place) {
+		c->items[c->count] = (struct crowd){g->stack, g->labels, 0};
+		*place = ++c->count;
+	}
+	c->items[*place - 1].count++;
+	return true;
+}
+
+/* The goroutines as the last pass saw them. */
+static struct error *must_check count_goroutines(struct recording *r, struct profile *p)
+{
+	_cleanup_(crowds_release) struct crowds c = {0};
+	struct goroutine_set *set = wall_sampler_set(r->sampler);
+	const struct goroutine_record *records = goroutine_set_records(set);
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < goroutine_set_count(set); i++)
+		if (wall_sampler_counts(&records[i]) && !crowds_add(&c, &records[i]))
+			return &error_no_memory;
+	for (size_t i = 0; !err && i < c.count; i++) {
+		struct profile_sample sample = {.count = c.items[i].count};
+
+		err = fill_sample(p, set, c.items[i].stack, c.items[i].labels, G_RUNNING, 0,
+				  &sample, NULL);
+	}
+	return err ? err : heap_finish_counts(p, "goroutine");
+}
+
+struct segment_run {
+	struct recording *r;
+	struct segments *to;
+	uint64_t begin_ns; /* of the segment, since 1970 */
+	bool ended;        /* take() has asked to stop */
+};
+
+static struct error *must_check new_profile(const struct segment_run *run, uint64_t duration_ns,
+					    struct gospect_profile **ret)
+{
+	_cleanup_profile_handle_ struct gospect_profile *p = profile_new();
+	struct error *err = p ? fill_process(p->profile, run->r->target) : &error_no_memory;
+
+	/* The target may have ended. Then the profile has no mappings. */
+	if (err && err->code != ERROR_NO_MEMORY)
+		error_destroy(take_ptr(err));
+	if (err)
+		return err;
+	p->profile->time_ns = run->begin_ns;
+	p->profile->duration_ns = duration_ns;
+	p->profile->period_ns = 1e9 / run->r->options.rate;
+	*ret = take_ptr(p);
+	return NULL;
+}
+
+static struct error *must_check complete(struct recording *r, struct gospect_profile *p)
+{
+	struct error *err = symbolize(r, p->profile, &p->symbols);
+
+	if (!err)
+		err = fill_modules(p->profile, running_stacks_modules(&r->running));
+	profile_describe(p, true);
+	return err;
+}
+
+static struct error *must_check take_segment(struct segment_run *run)
+{
+	_cleanup_profile_handle_ struct gospect_profile *wall = NULL, *goroutines = NULL;
+	struct recording *r = run->r;
+	struct wall_interval interval;
+	struct error *err = wall_sampler_interval(r->sampler, &interval);
+
+	if (err || !interval.ns)
+		return err;
+	err = new_profile(run, interval.ns, &wall);
+	if (!err)
+		err = new_profile(run, 0, &goroutines);
+	if (!err)
+		err = add_buckets(r, interval.buckets, interval.count, wall->profile, NULL);
+	if (!err)
+		err = count_goroutines(r, goroutines->profile);
+	if (!err)
+		err = complete(r, wall);
+	if (!err)
+		err = complete(r, goroutines);
+	if (err)
+		return err;
+	run->begin_ns += interval.ns;
+	goroutines->profile->time_ns = run->begin_ns;
+	wall_sampler_pause(r->sampler);
+	run->ended = run->to->take(run->to, wall, goroutines);
+	if (run->to->budget > 0 && r->options.budget < 100)
+		wall_sampler_set_budget(r->sampler, run->to->budget / 100);
+	return NULL;
+}
+
+static struct error *must_check run_segments(struct segment_run *run)
+{
+	struct wall_sampler *sampler = run->r->sampler;
+	uint64_t due = clock_now() + run->to->interval * 1e9;
+	struct error *err = wall_sampler_begin(sampler);
+	bool more = true;
+
+	run->begin_ns = clock_read(CLOCK_REALTIME);
+	while (!err && more && !run->ended) {
+		err = wall_sampler_step(sampler, &more);
+		if (!err && (clock_now() >= due || !more)) {
+			err = take_segment(run);
+			due = clock_now() + run->to->interval * 1e9;
+		}
+	}
+	wall_sampler_pause(sampler);
+	return err;
+}
+
+struct error *segments_record(struct gospect_target *t, const struct gospect_record_options *given,
+			      struct segments *segments)
+{
+	_cleanup_recording_ struct recording r = {0};
+	struct segment_run run = {.r = &r, .to = segments};
+	struct error *err = open_recording(t, given, true, &r);
+
+	if (!err && r.running.denied)
+		remark(&t->remark, "no on-CPU stacks: %s", r.running.denied->message);
+	if (!err)
+		err = run_segments(&run);
+	if (!err || err->code != ERROR_GONE || !r.sampler)
+		return err;
+	error_destroy(err);
+	return take_segment(&run);
 }

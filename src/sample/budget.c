@@ -37,6 +37,12 @@ static void repay(struct budget *b, double cost)
 	b->rate = fmax(b->rate - cost / b->horizon, b->share / 2);
 }
 
+void budget_set_share(struct budget *b, double share)
+{
+	b->rate *= share / b->share;
+	b->share = share;
+}
+
 bool budget_borrow(struct budget *b, size_t goroutines)
 {
 	double cost = (FIRST_PASS_NS + goroutines * FIRST_LOOK_NS) / 1e9;

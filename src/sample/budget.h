@@ -31,6 +31,8 @@ struct budget {
 /* `duration` in seconds, 0: unknown. */
 void budget_init(struct budget *b, double share, double hz, double duration);
 bool budget_is_unlimited(const struct budget *b);
+/* From now on it earns at another rate, also above 0; for a limited one. */
+void budget_set_share(struct budget *b, double share);
 
 /*
  * Asks to do the first pass over all goroutines at once. True if it takes at most half of the whole

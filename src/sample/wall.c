@@ -637,6 +637,12 @@ struct error *wall_sampler_interval(struct wall_sampler *s, struct wall_interval
 	return NULL;
 }
 
+void wall_sampler_set_budget(struct wall_sampler *s, double budget)
+{
+	s->options.budget = budget;
+	budget_set_share(&s->budget, budget);
+}
+
 bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret)
 {
 	const struct cpu_bucket *samples;

@@ -126,6 +126,9 @@ struct wall_interval {
  * complete pass ns is 0, and the samples are left to the next interval. Valid until then. */
 struct error *wall_sampler_interval(struct wall_sampler *s, struct wall_interval *ret) must_check;
 
+/* Another budget from now on, also more than 0; for a sampler that has one. */
+void wall_sampler_set_budget(struct wall_sampler *s, double budget);
+
 /* The bucket of a part's samples: stack, labels and status; false: there is none. */
 bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret);
 

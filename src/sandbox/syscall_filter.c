@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -235,7 +236,34 @@ static int allow_some(scmp_filter_ctx ctx, pid_t pid, pid_t child)
 	return failed;
 }
 
-struct error *filter_install(pid_t pid, pid_t child)
+/* To other machines, and to read what resolving a name and checking a certificate take. */
+static int allow_network(scmp_filter_ctx ctx)
+{
+	static const int calls[] = {
+		SCMP_SYS(connect),     SCMP_SYS(bind),       SCMP_SYS(getsockname),
+		SCMP_SYS(getpeername), SCMP_SYS(setsockopt), SCMP_SYS(getsockopt),
+		SCMP_SYS(shutdown),    SCMP_SYS(sendmmsg),   SCMP_SYS(recvmmsg),
+		SCMP_SYS(socketpair),
+	};
+	static const int families[] = {AF_INET, AF_INET6, AF_NETLINK};
+	const uint64_t writes = O_ACCMODE | O_CREAT | O_TRUNC;
+	int failed = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 0);
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
+		failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
+					   SCMP_A0(SCMP_CMP_EQ, families[i]));
+	failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+				   SCMP_A2(SCMP_CMP_MASKED_EQ, writes, O_RDONLY));
+	if (SCMP_SYS(open) >= 0)
+		failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,
+					   SCMP_A1(SCMP_CMP_MASKED_EQ, writes, O_RDONLY));
+	return failed | seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+					 SCMP_A1(SCMP_CMP_EQ, FIONBIO));
+}
+
+static struct error *must_check install(pid_t pid, pid_t child, bool network)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int failed;
@@ -249,9 +277,21 @@ struct error *filter_install(pid_t pid, pid_t child)
 	failed |= seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	failed |= allow_all(ctx);
 	failed |= allow_some(ctx, pid, child);
+	if (network)
+		failed |= allow_network(ctx);
 	if (!failed)
 		failed = seccomp_load(ctx);
 	seccomp_release(ctx);
 	return failed ? error_errno(ERROR_UNSUPPORTED, -failed, "cannot install a seccomp filter")
 		      : NULL;
+}
+
+struct error *filter_install(pid_t pid, pid_t child)
+{
+	return install(pid, child, false);
+}
+
+struct error *filter_install_network(void)
+{
+	return install(0, 0, true);
 }

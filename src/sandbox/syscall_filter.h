@@ -11,4 +11,8 @@
  * existing filter, does not permit it. */
 struct error *filter_install(pid_t pid, pid_t child) must_check;
 
+/* Likewise, for a process that sends: it may also connect to other machines, and open files to read
+ * them. It reads no process and sends no signal to another one. */
+struct error *filter_install_network(void) must_check;
+
 #endif

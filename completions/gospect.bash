@@ -14,11 +14,19 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
-	-o | --output | --core | --exe | --diff | --debug-dir)
+	-o | --output | --core | --exe | --diff | --debug-dir | --token-file | --ca-file)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;
 	--source)
+		COMPREPLY=($(compgen -d -- "$cur"))
+		return
+		;;
+	--to)
+		COMPREPLY=($(compgen -W 'pyroscope parca otlp' -- "$cur"))
+		return
+		;;
+	--spool)
 		COMPREPLY=($(compgen -d -- "$cur"))
 		return
 		;;
@@ -40,12 +48,12 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu heap memory report symbolize doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu heap memory push report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
 	# What is no option is a target.
 	case $verb:$cur in
-	dump:[!-]* | heap:[!-]* | memory:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
+	dump:[!-]* | push:[!-]* | heap:[!-]* | memory:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
@@ -62,6 +70,9 @@ _gospect() {
 		;;
 	memory)
 		COMPREPLY=($(compgen -W "$target --core $output -n --rows -h --help" -- "$cur"))
+		;;
+	push)
+		COMPREPLY=($(compgen -W "-p --pid --container --host --to --token-file --header --ca-file --timeout --interval --label --budget -d --duration --spool --spool-size -h --help" -- "$cur"))
 		;;
 	stack)
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))

@@ -29,8 +29,8 @@ function __gospect_after
 	contains -- (commandline -opc)[-1] $argv
 end
 
-set -l takes_path -o --output --core --exe --diff --debug-dir --source
-set -l takes_word -p --pid -f --format --unwind --state --kind
+set -l takes_path -o --output --core --exe --diff --debug-dir --source --token-file --ca-file --spool
+set -l takes_word -p --pid -f --format --unwind --state --kind --to
 
 complete -c gospect -f
 complete -c gospect -n 'test (count (commandline -opc)) -eq 1' -a '(__gospect_verbs)'
@@ -39,6 +39,7 @@ complete -c gospect -n "test (count (commandline -opc)) -gt 1; and not __gospect
 complete -c gospect -n "__gospect_after $takes_path" -F
 complete -c gospect -n '__gospect_after -p --pid' -a '(__gospect_targets)'
 complete -c gospect -n '__gospect_after -f --format' -a 'text json folded folded-state pprof speedscope firefox html go perfetto'
+complete -c gospect -n '__gospect_after --to' -a 'pyroscope parca otlp'
 complete -c gospect -n '__gospect_after --unwind' -a 'pcsp fp dwarf'
 complete -c gospect -n '__gospect_after --state' -a 'running runnable syscall waiting'
 complete -c gospect -n '__gospect_after --kind' -a 'heap allocs block mutex goroutine threadcreate'

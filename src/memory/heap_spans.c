@@ -19,7 +19,7 @@
 #define TRIES 10
 #define BATCH 8192 /* mspans that are planned together */
 #define MOST_ADDRESS_BITS 48
-#define MOST_SPANS (1ull << 27) /* of a page each they are 1 TB */
+#define MOST_SPANS (1ull << 25) /* of a page each they are 256 GB */
 
 struct slice {
 	uint64_t items, length, capacity;
@@ -66,7 +66,8 @@ static struct error *must_check corrupt(const char *what, uint64_t value)
 
 static struct error *must_check check_length(const struct reading *r, const struct slice *list)
 {
-	uint64_t memory = target_memory(r->t);
+	const struct target_core *core = target_core(r->t);
+	uint64_t memory = core ? core->whole_size : target_memory(r->t);
 
 	if (list->length > MOST_SPANS || list->length > list->capacity ||
 	    list->length > memory / r->bytes)

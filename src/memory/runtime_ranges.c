@@ -16,7 +16,7 @@
 #define ARENA_BYTES (64ull << 20)
 #define ARENAS (1u << 22)
 #define AMD64_ARENA_BASE 0xffff800000000000ull
-#define MOST_ARENAS (1u << 20) /* of the heap: 64 TB */
+#define MOST_ARENAS (1u << 18) /* of the heap: 16 TB */
 
 /* mpagealloc.go: five levels of summaries, and chunks of 4 MB with 128 bytes each, in groups. */
 #define SUMMARY_LEVELS 5
@@ -34,7 +34,7 @@
 /* persistentChunks (malloc.go): the first word of a chunk leads on. */
 #define PERSISTENT_CHUNK (256u << 10)
 
-#define MOST_CHUNKS (1u << 22)
+#define MOST_CHUNKS (1u << 18)
 #define MOST_ADDRESS (1ull << 48)
 
 struct slice {

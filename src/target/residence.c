@@ -58,7 +58,7 @@ static void take_value(struct target_region *r, const char *name, uint64_t bytes
 }
 
 /* The head of a region begins with its address, in lower case; a value with its name, in upper. */
-struct error *target_regions_take_line(char *line, struct target_regions *regions)
+static struct error *must_check take_line(char *line, struct target_regions *regions)
 {
 	char name[64];
 	unsigned long kilobytes;
@@ -106,7 +106,7 @@ static struct error *must_check read_smaps(struct target *t, struct target_regio
 		return &error_no_memory;
 	}
 	while (!err && getline(&line, &room, f) > 0)
-		err = target_regions_take_line(line, regions);
+		err = take_line(line, regions);
 	return err ? err : target_check(t);
 }
 

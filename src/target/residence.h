@@ -51,7 +51,4 @@ void page_presence_release(struct page_presence *p);
  * add up to what the range of both has. */
 uint64_t page_presence_bytes(const struct page_presence *p, uint64_t from, uint64_t to);
 
-/* Takes one line of smaps; `regions` are complete up to the line before. For tests. */
-struct error *target_regions_take_line(char *line, struct target_regions *regions) must_check;
-
 #endif

@@ -37,7 +37,8 @@ VERBS = [("ps",), ("dump",), ("dump", "-f", "json"), ("dump", "--unwind", "fp"),
          ("trace", "-d", "0.5", "-o", "x.trace"), ("trace", "-d", "0.5", "-o", "x.pftrace"),
          ("offcpu", "-d", "0.5", "--by", "label:id"),
          ("offcpu", "-d", "0.5", "--sampled", "--by", "label:id"), ("doctor",), ("top",),
-         ("waits",), ("heap",), ("heap", "--kind", "mutex", "-f", "json")]
+         ("waits",), ("heap",), ("heap", "--kind", "mutex", "-f", "json"),
+         ("memory",), ("memory", "-f", "html")]
 REPORT = re.compile(r"AddressSanitizer|runtime error:|LeakSanitizer|stack smashing|buffer overflow")
 
 

@@ -48,12 +48,12 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump waits why stack record top trace offcpu heap memory push report symbolize doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu heap memory push report symbolize doctor --help --version' -- "$cur"))
 		return
 	fi
 	# What is no option is a target.
 	case $verb:$cur in
-	dump:[!-]* | push:[!-]* | heap:[!-]* | memory:[!-]* | waits:[!-]* | why:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
+	dump:[!-]* | push:[!-]* | heap:[!-]* | memory:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
@@ -64,9 +64,6 @@ _gospect() {
 		;;
 	waits)
 		COMPREPLY=($(compgen -W "$target --core $output --runtime -h --help" -- "$cur"))
-		;;
-	why)
-		COMPREPLY=($(compgen -W "$target --core $output -d --duration -j --json -h --help" -- "$cur"))
 		;;
 	heap)
 		COMPREPLY=($(compgen -W "$target --core $output --kind --live -n --rows -h --help" -- "$cur"))
@@ -87,7 +84,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))
 		;;
 	trace)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --stack-depth --max-pause --root --no-names --wire -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --when --keep --stack-depth --max-pause --root --no-names --wire -v --verbose -h --help" -- "$cur"))
 		;;
 	report)
 		COMPREPLY=($(compgen -f -W "$output --by --only --root --per --route --slower --wakers --critical-path -n --rows --diff --exe --source -h --help" -- "$cur"))

@@ -24,8 +24,7 @@ FUNCTIONS = ("checked", "unchecked")
 
 
 class Probed:
-    def __init__(self, program, functions=FUNCTIONS):
-        self.functions = functions
+    def __init__(self, program):
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             [*machine.on_core(TARGET_CORE), program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         about = self._answer()
@@ -41,7 +40,7 @@ class Probed:
         """ns a call, of each function."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        return dict(zip(self.functions, self._answer()))
+        return dict(zip(FUNCTIONS, self._answer()))
 
     def end(self):
         self.process.stdin.close()

@@ -69,7 +69,6 @@
 #include <gospect/top.h>
 #include <gospect/trace.h>
 #include <gospect/waits.h>
-#include <gospect/why.h>
 #include <gospect/write.h>
 
 #endif

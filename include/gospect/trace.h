@@ -68,7 +68,13 @@ struct gospect_trace_options {
 	 * it. From 23 on `go tool trace` has the stacks of goroutines that wait during the whole
 	 * trace, and from 25 on the time of day. 0: 22. */
 	uint32_t wire;
-	uint32_t reserved2; /* 0 */
+	/* Of a flight: keep this many of its files, and remove older ones; 0: all. */
+	uint32_t keep;
+	/* Of a flight: conditions, each of which writes a file when it becomes true, as in
+	 * `gospect trace --when`: "request > 500ms", "goroutines > 10000", "panic". The first word
+	 * is the REASON in the file's name. A remark says what happened. NULL-terminated; NULL:
+	 * none. */
+	const char *const *when;
 };
 
 struct gospect_trace;

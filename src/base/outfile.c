@@ -719,6 +719,8 @@ static struct error *serve_publish(struct outfile_service *s, struct door_call *
 		return error_format(ERROR_FAILED,
 				    "cannot publish the output file: another file was passed");
 	err = publish(out, call->fds[0]);
+	if (!err && out->number_at)
+		err = kept_files_add(&s->kept, out->path);
 	size = strlen(out->path) + 1;
 	if (err || !out->number_at || size > sizeof(call->bytes))
 		return err;

@@ -16,6 +16,7 @@
 
 #include "base/door.h"
 #include "base/error.h"
+#include "base/kept_files.h"
 
 struct outfile {
 	FILE *stream; /* where to write; never close it yourself */
@@ -78,6 +79,7 @@ struct outfile_service {
 	const char *family;        /* of numbered files: what their names begin with; NULL: none */
 	struct outfile *out;       /* that is open; NULL: none. Its stream is not used */
 	struct outfile again;      /* that the service opened */
+	struct kept_files kept;    /* numbered ones, of which it removes the oldest */
 };
 struct error *outfile_serve(void *arg, struct door_call *call) must_check;
 

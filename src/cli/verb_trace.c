@@ -14,14 +14,22 @@ enum {
 	KEY_ROOT,
 	KEY_MAX_PAUSE,
 	KEY_WIRE,
-	KEY_NO_NAMES
+	KEY_NO_NAMES,
+	KEY_WHEN,
+	KEY_KEEP
 };
+
+/* Conditions; the library has a lower limit. */
+#define MOST_WHEN 32
 
 struct trace_verb {
 	struct common_options request;
 	struct gospect_trace_options options;
 	double max_size; /* MB */
 	double stack_depth;
+	double keep;
+	const char *when[MOST_WHEN + 1];
+	size_t when_count;
 	bool no_names;      /* of requests */
 	bool makes_page;    /* writes an HTML page of a trace in memory */
 	struct outfile out; /* the page */
@@ -36,6 +44,12 @@ static const struct argp_option options[] =
 	  "Keep only the last DURATION, in memory. SIGUSR1, an interrupt and the end of the target "
 	  "write it to a new file",
 	  4},
+	 {"when", KEY_WHEN, "CONDITION", 0,
+	  "With --flight: also write the file when this is true, as 'request > 500ms', "
+	  "'lock > 100ms', 'runnable > 20ms', 'stop > 5ms', 'goroutines > 10000', 'heap > 1GB', "
+	  "'call REGEX' or panic; may be given several times",
+	  4},
+	 {"keep", KEY_KEEP, "N", 0, "With --flight: remove the oldest of more than N files", 4},
 	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,
 	  "Record at most this many frames of a stack (32); 0 records none", 4},
 	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
@@ -107,6 +121,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return check_regex(arg)
 			       ? 0
 			       : wrong_option(state, "invalid regular expression '%s'", arg);
+	case KEY_WHEN:
+		if (v->when_count == MOST_WHEN)
+			return wrong_option(state, "--when is given too often");
+		v->when[v->when_count++] = arg;
+		v->options.when = v->when;
+		return 0;
+	case KEY_KEEP:
+		return parse_number_option(arg, 1, 1e6, &v->keep, state, "number of files");
 	case KEY_NO_NAMES:
 		v->no_names = true;
 		return 0;
@@ -265,6 +287,7 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 		v->options.path = v->request.output.path ?: "-";
 	v->options.max_bytes = v->max_size * (1 << 20);
 	v->options.stack_depth = v->stack_depth;
+	v->options.keep = v->keep;
 	v->options.flags = (v->stack_depth < 1 ? GOSPECT_TRACE_NO_STACKS : 0) |
 			   (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
 			   (v->makes_page ? GOSPECT_TRACE_IN_MEMORY : 0);

@@ -83,9 +83,12 @@ static const char *name_of(const struct search *s, const struct go_func *f)
 	return n && !frames[n - 1].wrapper ? frames[n - 1].function : NULL;
 }
 
-/* The scheduler is at work there, or our own hooks are. */
+/* The scheduler is at work there, or our own hooks are. A panic begins as any call of the program's
+ * does: on the goroutine's stack, before gopanic takes a lock or leaves it. */
 static bool is_runtime(const char *name)
 {
+	if (!strcmp(name, "runtime.gopanic"))
+		return false;
 	return !strncmp(name, "runtime.", 8) || !strncmp(name, "runtime/", 8) ||
 	       !strncmp(name, "internal/runtime/", 17);
 }

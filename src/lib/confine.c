@@ -63,6 +63,8 @@ static struct outfile_service outputs_of(const struct gospect_confine_options *o
 		outputs.out = place->out;
 	if (place)
 		outputs.family = place->family;
+	if (place)
+		outputs.kept.most = place->keep;
 	return outputs;
 }
 

@@ -447,9 +447,6 @@ gospect_requests_groups(const struct gospect_requests *r,
 /* A stack word for the function of a request: this number plus that of the name. */
 #define FUNCTION_WORD (1ull << 40)
 
-/* "method", "request", "route", "status": those that are known. */
-enum { MOST_LABELS = 4 };
-
 /* The state while samples are made. */
 struct request_samples {
 	const struct gospect_requests *requests;
@@ -458,8 +455,6 @@ struct request_samples {
 	size_t capacity;
 	bool of_wakers;
 	struct waker_words words;
-	struct profile_label labels[MOST_LABELS]; /* of the present request */
-	uint32_t label_count;
 };
 
 static size_t request_frames(const void *requests, uint64_t word, struct go_frame *ret, size_t max)
@@ -475,7 +470,8 @@ static size_t request_frames(const void *requests, uint64_t word, struct go_fram
 }
 
 static struct error *must_check add_place(struct request_samples *s,
-					  const struct request_place *place)
+					  const struct request_place *place,
+					  const struct profile_label *label)
 {
 	const struct span_tables *tables = &s->requests->tables;
 	struct intern *strings = &s->profile->strings;
@@ -483,8 +479,8 @@ static struct error *must_check add_place(struct request_samples *s,
 		.state = (enum profile_state)span_state(place->state),
 		.count = place->count,
 		.wall_ns = place->ns,
-		.labels = s->labels,
-		.label_count = s->label_count,
+		.labels = label,
+		.label_count = 1,
 	};
 
 	if (place->state == TRACE_WAITING)
@@ -498,7 +494,8 @@ static struct error *must_check add_place(struct request_samples *s,
 /* A trace does not say where a request was while it ran: that time counts under its own
  * function. */
 static struct error *must_check add_running(struct request_samples *s,
-					    const struct traced_request *from)
+					    const struct traced_request *from,
+					    const struct profile_label *label)
 {
 	uint64_t pcs[] = {STACK_PC_RUNNING, FUNCTION_WORD + from->name};
 	const struct profile_sample sample = {
@@ -508,8 +505,8 @@ static struct error *must_check add_running(struct request_samples *s,
 		.cpu_ns = from->ns[TRACE_RUNNING],
 		.pcs = pcs,
 		.depth = s->requests->has_root ? 2 : 1,
-		.labels = s->labels,
-		.label_count = s->label_count,
+		.labels = label,
+		.label_count = 1,
 	};
 
 	return sample.wall_ns ? profile_add(s->profile, &sample) : NULL;
@@ -518,7 +515,8 @@ static struct error *must_check add_running(struct request_samples *s,
 /* A wait, by who ended it. */
 static struct error *must_check add_ended(struct request_samples *s,
 					  const struct request_place *place,
-					  const struct span_by *ended, const struct waker *times)
+					  const struct span_by *ended, const struct waker *times,
+					  const struct profile_label *label)
 {
 	const struct span_tables *tables = &s->requests->tables;
 	const char *reason = intern_get(&tables->texts, place->reason);
@@ -527,8 +525,8 @@ static struct error *must_check add_ended(struct request_samples *s,
 		.wait = intern_string(&s->profile->strings, reason),
 		.count = times->count,
 		.wall_ns = times->ns,
-		.labels = s->labels,
-		.label_count = s->label_count,
+		.labels = label,
+		.label_count = 1,
 	};
 
 	if (!times->count)
@@ -540,7 +538,8 @@ static struct error *must_check add_ended(struct request_samples *s,
 }
 
 static struct error *must_check add_wakers(struct request_samples *s,
-					   const struct request_place *place)
+					   const struct request_place *place,
+					   const struct profile_label *label)
 {
 	struct waker rest = {.ns = place->ns, .count = place->count};
 	struct error *err = NULL;
@@ -553,63 +552,26 @@ static struct error *must_check add_wakers(struct request_samples *s,
 
 		rest.ns -= w->ns;
 		rest.count -= w->count;
-		err = add_ended(s, place, &ended, w);
+		err = add_ended(s, place, &ended, w, label);
 	}
-	return err ? err : add_ended(s, place, &(struct span_by){0}, &rest);
-}
-
-static struct error *must_check add_label(struct request_samples *s, const char *key,
-					  const char *value)
-{
-	struct intern *strings = &s->profile->strings;
-	struct profile_label label;
-
-	if (!*value)
-		return NULL;
-	label.key = intern_string(strings, key);
-	label.value = utf8_intern(strings, value, strlen(value));
-	if (label.key == INTERN_FAILED || label.value == INTERN_FAILED)
-		return &error_no_memory;
-	s->labels[s->label_count++] = label;
-	return NULL;
-}
-
-/* Those of few values: not the path, and not the ids. */
-static struct error *must_check add_labels(struct request_samples *s,
-					   const struct traced_request *from)
-{
-	struct arena arena = {0};
-	struct gospect_request facts;
-	struct error *err = NULL;
-	char status[16] = "";
-
-	s->label_count = 0;
-	if (!request_texts_give(&s->requests->tables, from, &arena, &facts))
-		err = &error_no_memory;
-	if (!err && facts.status)
-		snprintf(status, sizeof(status), "%u", facts.status);
-	if (!err)
-		err = add_label(s, "method", facts.method);
-	if (!err)
-		err = add_label(s, "request", name_of(s->requests, from->name));
-	if (!err)
-		err = add_label(s, "route", facts.route);
-	if (!err)
-		err = add_label(s, "status", status);
-	arena_release(&arena);
-	return err;
+	return err ? err : add_ended(s, place, &(struct span_by){0}, &rest, label);
 }
 
 static struct error *must_check add_request(struct request_samples *s,
 					    const struct traced_request *from)
 {
-	struct error *err = add_labels(s, from);
+	struct intern *strings = &s->profile->strings;
+	const char *name = name_of(s->requests, from->name);
+	const struct profile_label label = {intern_string(strings, "request"),
+					    utf8_intern(strings, name, strlen(name))};
+	struct error *err;
 
-	if (!err && !s->of_wakers)
-		err = add_running(s, from);
+	if (label.key == INTERN_FAILED || label.value == INTERN_FAILED)
+		return &error_no_memory;
+	err = s->of_wakers ? NULL : add_running(s, from, &label);
 	for (size_t i = 0; !err && i < from->place_count; i++)
-		err = s->of_wakers ? add_wakers(s, &from->places[i])
-				   : add_place(s, &from->places[i]);
+		err = s->of_wakers ? add_wakers(s, &from->places[i], &label)
+				   : add_place(s, &from->places[i], &label);
 	return err;
 }
 

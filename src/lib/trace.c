@@ -24,6 +24,8 @@
 #include "lib/sink.h"
 #include "lib/surgeon_api.h"
 #include "lib/target_handle.h"
+#include "lib/trace_flight.h"
+#include "lib/trace_state.h"
 
 /* A generation is complete after this time or this many bytes. At most one is lost if gospect is
  * killed, and a reader holds one in memory. */
@@ -37,6 +39,8 @@
  * share of its size may wait. */
 #define FLIGHT_WAITS_SHARE 0.5
 #define FLIGHT_WAITS_NS 60000000000ull
+/* Conditions are looked for in decoded records, so these wait less. */
+#define WATCHED_WAITS_NS 2000000000ull
 
 /* The time limit of decoding at the end, and per byte of the temporary file. Usually that takes
  * seconds; a hostile program may have written enough for hours. */
@@ -51,43 +55,6 @@
 
 /* Stacks are as deep as the tracer can. */
 _Static_assert(GOSPECT_TRACE_MOST_DEPTH == TRACER_MAX_DEPTH, "one is handed on as the other");
-
-struct gospect_trace {
-	struct trace_place place; /* first: see lib/trace.h */
-	struct gospect_trace_options options;
-	const struct trace_format *format;
-	regex_t root; /* of options.root */
-	bool has_root;
-	struct gospect_target *target;   /* NULL: it has not begun */
-	struct gospect_surgeon *surgeon; /* created by this trace; NULL: the caller's */
-	struct surgeon_line line;        /* to the surgeon in use */
-	struct tracer *tracer;
-	struct trace_model *model;
-	struct trace_writer *writer;
-	struct trace_file *file; /* NULL: to options.sink */
-	uint64_t written;        /* bytes written to the sink so far */
-	struct strbuf bytes;     /* or here, with GOSPECT_TRACE_IN_MEMORY */
-	int spill;               /* a file for records that wait to be decoded */
-	uint64_t spill_bytes;    /* its size; 0: no file */
-	uint64_t generation_ns;  /* when it began */
-	size_t enough;           /* bytes at which it is complete */
-	uint64_t last_ns;        /* of the last event; then when the agent was removed */
-	const char *reason;      /* why it has ended; NULL: it has not */
-	const char *incident;    /* the last file of the flight; NULL: none */
-	bool is_news;            /* something happened since the last file of the flight */
-	uint64_t asked_ns;       /* records before this are to be written now; 0: no request */
-	uint64_t reported_ns;    /* when progress was last reported */
-	uint64_t stopped_ns;     /* when the agent was removed; 0: it was not */
-	bool renewed;            /* a generation has ended, and its texts have not been swept yet */
-	bool filled;             /* it ended because too many records waited */
-	bool full;
-	bool ran;                    /* gospect_trace_run() was called */
-	bool complete;               /* `stats` are known */
-	bool given_up;               /* the last records were not decoded */
-	struct error *detach_failed; /* reported at the end, because the trace is complete */
-	atomic_bool write_requested; /* the flight */
-	struct gospect_trace_stats stats;
-};
 
 static void tell_detached(struct gospect_trace *t)
 {
@@ -113,16 +80,13 @@ void gospect_trace_destroy(struct gospect_trace *t)
 	if (t->writer)
 		t->format->destroy(t->writer);
 	trace_file_close(t->file);
+	watch_destroy(t->watch);
+	kept_files_release(&t->kept);
 	strbuf_release(&t->bytes);
 	error_destroy(t->detach_failed);
 	if (t->has_root)
 		regfree(&t->root);
 	free(t);
-}
-
-static double megabytes(const struct gospect_trace *t)
-{
-	return t->options.max_bytes / (double)(1 << 20);
 }
 
 /* Whether one more generation of this size would exceed the limit. */
@@ -184,20 +148,6 @@ static void open_spill(struct gospect_trace *t)
 		close(t->spill);
 }
 
-/* New files are created beside it, which is not allowed in /dev. */
-static struct error *must_check check_name(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) || S_ISREG(st.st_mode))
-		return NULL;
-	return error_format(
-		ERROR_FAILED,
-		"cannot write %s: it is a directory, a pipe or a device, and --flight writes new files "
-		"beside it; choose another name",
-		path);
-}
-
 static struct error *must_check open_file(struct gospect_trace *t)
 {
 	static const char *const endings[] = {".trace", ".pftrace", NULL};
@@ -213,7 +163,7 @@ static struct error *must_check open_file(struct gospect_trace *t)
 
 	begin_generation(t, 0, 0);
 	if (t->options.flight > 0)
-		err = check_name(t->options.path);
+		err = flight_check_name(t->options.path);
 	if (err)
 		return err;
 	if (t->options.path) {
@@ -265,6 +215,47 @@ static struct error *must_check choose_format(const struct gospect_trace_options
 	return NULL;
 }
 
+static struct error *must_check take_conditions(struct gospect_trace *t)
+{
+	const struct gospect_trace_options *o = &t->options;
+	struct watch_options watch = {.conditions = o->when, .flight_ns = o->flight * 1e9};
+
+	t->kept.most = o->keep;
+	if (!o->when || !*o->when)
+		return o->keep && !(o->flight > 0)
+			       ? error_format(ERROR_USAGE, "--keep needs --flight")
+			       : NULL;
+	if (!(o->flight > 0))
+		return error_format(ERROR_USAGE, "--when needs --flight, as in --flight 10s");
+	return watch_create(&watch, &t->watch);
+}
+
+/* Whose calls are recorded: those that the user asks for, and those that conditions name. */
+static struct error *must_check take_functions(struct gospect_trace *t, const char *root,
+					       const char *conditions)
+{
+	_cleanup_strbuf_ struct strbuf both = STRBUF_INIT;
+
+	if (!root && !conditions)
+		return NULL;
+	if (root && regcomp(&t->root, root, REG_EXTENDED | REG_NOSUB))
+		return error_format(ERROR_USAGE, "invalid regular expression '%s'", root);
+	t->has_root = root;
+	if (!conditions)
+		return NULL;
+	if (root)
+		strbuf_addf(&both, "(%s)|", root);
+	strbuf_adds(&both, conditions);
+	if (both.failed)
+		return &error_no_memory;
+	if (t->has_root)
+		regfree(&t->root);
+	t->has_root = !regcomp(&t->root, both.data, REG_EXTENDED | REG_NOSUB);
+	return t->has_root
+		       ? NULL
+		       : error_format(ERROR_USAGE, "invalid regular expression '%s'", both.data);
+}
+
 static struct error *must_check take_options(struct gospect_trace *t,
 					     const struct gospect_trace_options *given)
 {
@@ -283,10 +274,11 @@ static struct error *must_check take_options(struct gospect_trace *t,
 	if (o->path && o->flags & GOSPECT_TRACE_IN_MEMORY)
 		return error_format(ERROR_USAGE,
 				    "GOSPECT_TRACE_IN_MEMORY and .path are mutually exclusive");
-	if (o->root && regcomp(&t->root, o->root, REG_EXTENDED | REG_NOSUB))
-		return error_format(ERROR_USAGE, "invalid regular expression '%s'", o->root);
-	t->has_root = o->root;
-	err = choose_format(o, &t->format);
+	err = take_conditions(t);
+	if (!err)
+		err = take_functions(t, o->root, t->watch ? watch_functions(t->watch) : NULL);
+	if (!err)
+		err = choose_format(o, &t->format);
 	if (err)
 		return err;
 	o->max_bytes = o->max_bytes ? o->max_bytes : DEFAULT_MAX_BYTES;
@@ -308,6 +300,7 @@ struct gospect_error *gospect_trace_create(const struct gospect_trace_options *g
 		return error_out(err);
 	t->place.out = t->file ? trace_file_out(t->file) : NULL;
 	t->place.family = t->file ? trace_file_family(t->file) : NULL;
+	t->place.keep = t->options.keep;
 	*ret = take_ptr(t);
 	return NULL;
 }
@@ -384,7 +377,8 @@ static struct collector_limits limits_of(const struct gospect_trace_options *o)
 {
 	if (!(o->flight > 0))
 		return (struct collector_limits){0};
-	return (struct collector_limits){o->max_bytes * FLIGHT_WAITS_SHARE, FLIGHT_WAITS_NS};
+	return (struct collector_limits){o->max_bytes * FLIGHT_WAITS_SHARE,
+					 o->when && *o->when ? WATCHED_WAITS_NS : FLIGHT_WAITS_NS};
 }
 
 static struct error *must_check open_tracer(struct gospect_trace *t)
@@ -435,6 +429,11 @@ static struct error *must_check open_writer(struct gospect_trace *t)
 	if (err)
 		return err;
 	sink = t->format->sink(t->writer);
+	if (t->watch)
+		sink = watch_sink(t->watch,
+				  &(struct watch_source){writer.texts, writer.stacks,
+							 writer.functions},
+				  &sink);
 	return trace_model_create(&sink, &t->model);
 }
 
@@ -591,76 +590,6 @@ static bool is_over(struct gospect_trace *t, uint64_t began)
 	return t->reason || is_filled(t) || is_full(t);
 }
 
-static struct error *too_small(const struct gospect_trace *t)
-{
-	return error_format(
-		ERROR_FAILED,
-		"no trace written: one second of this program needs more than %g MB; raise --max-size",
-		megabytes(t));
-}
-
-static double seconds_kept(const struct gospect_trace *t)
-{
-	return (t->last_ns - trace_file_began(t->file)) / 1e9;
-}
-
-static struct error *must_check write_incident(struct gospect_trace *t, const char *reason)
-{
-	struct error *err;
-
-	if (trace_file_is_outgrown(t->file))
-		return too_small(t);
-	err = trace_file_write(t->file, reason, &t->incident);
-	if (err)
-		return err;
-	t->is_news = false;
-	if (t->options.incident_written)
-		t->options.incident_written(t->options.arg, t->incident, seconds_kept(t), NULL);
-	return NULL;
-}
-
-/* Writes the generations in memory, with the current one completed first. A write error does not
- * end the trace. */
-static struct error *must_check write_flight(struct gospect_trace *t)
-{
-	struct error *err = new_generation(t, t->last_ns);
-
-	t->asked_ns = 0;
-	if (err)
-		return err;
-	err = write_incident(t, "usr1");
-	if (err && t->options.incident_written)
-		t->options.incident_written(t->options.arg, NULL, 0, error_out(err));
-	if (t->options.flight_written)
-		t->options.flight_written(t->options.arg, err ? 0 : seconds_kept(t),
-					  error_out(err));
-	error_destroy(err);
-	return NULL;
-}
-
-/* Writes at the end only what happened since the last write. */
-static struct error *must_check write_last(struct gospect_trace *t, bool failed)
-{
-	const char *reason = failed ? "error" : t->reason ?: "exit";
-
-	if (!t->incident || t->is_news)
-		return write_incident(t, reason);
-	remark(&t->target->remark, "nothing happened since %s, so it is the last file",
-	       t->incident);
-	return NULL;
-}
-
-/* A requested file must include everything up to the request. */
-static struct error *must_check check_flight(struct gospect_trace *t,
-					     const struct trace_batch *batch)
-{
-	if (t->options.flight > 0 && atomic_exchange(&t->write_requested, false)) {
-		t->asked_ns = clock_now() - tracer_start(t->tracer);
-		tracer_flush_now(t->tracer);
-	}
-	return t->asked_ns && batch->until_ns >= t->asked_ns ? write_flight(t) : NULL;
-}
-
 /* Extends the trace to this time, even if nothing happens until then. */
 static struct error *extend(struct gospect_trace *t, uint64_t ns)
 {
@@ -668,6 +597,14 @@ static struct error *extend(struct gospect_trace *t, uint64_t ns)
 		return NULL;
 	t->last_ns = ns;
 	return trace_model_new_generation(t->model, ns);
+}
+
+/* The current generation is completed first. */
+static struct error *must_check write_flight(struct gospect_trace *t)
+{
+	struct error *err = new_generation(t, t->last_ns);
+
+	return err ? err : flight_write(t);
 }
 
 static struct error *take_all(struct gospect_trace *t)
@@ -689,8 +626,8 @@ static struct error *take_all(struct gospect_trace *t)
 		if (!err)
 			err = add_events(t, &batch);
 		forget_texts(t);
-		if (!err)
-			err = check_flight(t, &batch);
+		if (!err && flight_is_due(t, &batch))
+			err = write_flight(t);
 	}
 	return err || t->given_up ? err : extend(t, t->stopped_ns);
 }
@@ -784,12 +721,12 @@ static void remark_missing(struct gospect_trace *t)
 	if (is_full(t))
 		remark(to,
 		       "the trace reached its maximum size, %g MB, and ended early; raise --max-size",
-		       megabytes(t));
+		       trace_megabytes(t));
 	else if (t->filled)
 		remark(to,
 		       "the trace reached its maximum size, %g MB, with the records that waited for "
 		       "an idle CPU, and ended early; raise --max-size",
-		       megabytes(t));
+		       trace_megabytes(t));
 	if (stats.absences)
 		remark(to,
 		       "gospect got no CPU time for seconds, %lu times; the agent switched itself off, so the events of these times are missing",
@@ -812,9 +749,10 @@ static struct error *end(struct gospect_trace *t, struct error *err)
 		err = t->format->finish(t->writer);
 	any = t->file && trace_file_began(t->file);
 	if (!err && t->file && !any && (t->full || trace_file_is_outgrown(t->file)))
-		err = too_small(t);
+		err = flight_too_small(t);
 	if (any)
-		failed = t->options.flight > 0 ? write_last(t, err) : trace_file_commit(t->file);
+		failed = t->options.flight > 0 ? flight_write_last(t, err)
+					       : trace_file_commit(t->file);
 	if (err && !failed && any)
 		remark(&t->target->remark, "the trace up to that error is kept");
 	if (!err && !failed)

@@ -10,6 +10,7 @@
 struct trace_place {
 	struct outfile *out; /* the file being written; NULL: none open */
 	const char *family;  /* the beginning of the names of later files; NULL: none */
+	size_t keep;         /* how many of these; 0: all */
 };
 
 /* Separate from the rest of a trace: programs that only read traces do not link the tracer. */

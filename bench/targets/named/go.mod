@@ -1,3 +1,0 @@
-module named
-
-go 1.23

@@ -1,0 +1,56 @@
+/*
+ * Watches a trace's steps for what conditions name. It stands between the model and the writer, and
+ * hands on each step.
+ *
+ * What lasts - a request, a wait - counts when it ends, so that the file has all of it, or when
+ * half of the flight has passed, so that the file still has its beginning. After an incident a
+ * condition rests for the length of a flight, so that files do not overlap. While it is true again
+ * and again, it rests twice as long each time, up to an hour.
+ */
+#ifndef TRIGGERS_WATCH_H
+#define TRIGGERS_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gotrace/step.h"
+#include "gotrace/texts.h"
+#include "image/pclntab.h"
+#include "triggers/condition.h"
+#include "unwind/stacks.h"
+
+struct watch;
+
+struct watch_options {
+	const char *const *conditions; /* as typed, NULL-terminated */
+	uint64_t flight_ns;
+};
+
+/* What stacks and texts of the steps are of; they stay until the watch is destroyed. */
+struct watch_source {
+	const struct texts *texts;
+	const struct stacks *stacks;
+	const struct pclntab *functions;
+};
+
+struct error *watch_create(const struct watch_options *options, struct watch **ret) must_check;
+void watch_destroy(struct watch *w);
+
+/* A regular expression of the functions whose calls must be recorded; NULL: none but handlers. */
+const char *watch_functions(const struct watch *w);
+
+/* The receiver of the model's steps; `next` receives them afterwards. */
+struct trace_sink watch_sink(struct watch *w, const struct watch_source *source,
+			     const struct trace_sink *next);
+
+struct incident {
+	const char *word; /* for a file's name */
+	char sentence[256];
+};
+
+/* Whether something became true since the last call; the first such. */
+bool watch_take(struct watch *w, struct incident *ret);
+/* How many incidents came while their condition rested. */
+uint64_t watch_rested(const struct watch *w);
+
+#endif

@@ -1,0 +1,140 @@
+// Incidents happen when they are asked for.
+//
+// It prints "ready PID" and obeys lines on standard input:
+//
+//	request MS   serves a request that takes so long
+//	lock MS      a goroutine waits so long for a lock that another holds
+//	busy MS      six goroutines want the only P for so long
+//	spawn N      N goroutines wait, then end
+//	panic        panics, and recovers
+//	call         calls main.unusual
+//	gc           collects garbage
+//	fill MB      the heap has so much more, until
+//	free         frees it
+//	check        "ok"
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+var kept [][]byte
+
+func serve(w http.ResponseWriter, r *http.Request) {
+	ms, _ := strconv.Atoi(r.URL.Query().Get("ms"))
+	time.Sleep(time.Duration(ms) * time.Millisecond)
+}
+
+//go:noinline
+func unusual(n int) string {
+	return strconv.Itoa(n)
+}
+
+//go:noinline
+func waitForLock(m *sync.Mutex) {
+	m.Lock()
+	m.Unlock()
+}
+
+func lock(d time.Duration) {
+	var m sync.Mutex
+	var done sync.WaitGroup
+	m.Lock()
+	done.Add(1)
+	go func() {
+		waitForLock(&m)
+		done.Done()
+	}()
+	time.Sleep(d)
+	m.Unlock()
+	done.Wait()
+}
+
+func busy(d time.Duration) {
+	before := runtime.GOMAXPROCS(1)
+	var all sync.WaitGroup
+	for i := 0; i < 6; i++ {
+		all.Add(1)
+		go func() {
+			for end := time.Now().Add(d); time.Now().Before(end); {
+			}
+			all.Done()
+		}()
+	}
+	all.Wait()
+	runtime.GOMAXPROCS(before)
+}
+
+func spawn(n int) {
+	var all sync.WaitGroup
+	stop := make(chan bool)
+	for i := 0; i < n; i++ {
+		all.Add(1)
+		go func() {
+			<-stop
+			all.Done()
+		}()
+	}
+	close(stop)
+	all.Wait()
+}
+
+func mayPanic() {
+	defer func() { recover() }()
+	var none *int
+	*none = 1
+}
+
+func obey(words []string, url string) {
+	n := 0
+	if len(words) > 1 {
+		n, _ = strconv.Atoi(words[1])
+	}
+	d := time.Duration(n) * time.Millisecond
+	switch words[0] {
+	case "request":
+		answer, err := http.Get(fmt.Sprint(url, "?ms=", n))
+		if err != nil {
+			panic(err)
+		}
+		answer.Body.Close()
+	case "lock":
+		lock(d)
+	case "busy":
+		busy(d)
+	case "spawn":
+		spawn(n)
+	case "panic":
+		mayPanic()
+	case "call":
+		unusual(n)
+	case "gc":
+		runtime.GC()
+	case "fill":
+		for i := 0; i < n; i++ {
+			kept = append(kept, make([]byte, 1<<20))
+		}
+	case "free":
+		kept = nil
+		runtime.GC()
+	}
+}
+
+func main() {
+	server := httptest.NewServer(http.HandlerFunc(serve))
+	fmt.Println("ready", os.Getpid())
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		obey(strings.Fields(lines.Text()), server.URL)
+		fmt.Println("ok")
+	}
+}

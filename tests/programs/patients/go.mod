@@ -1,3 +1,0 @@
-module patients
-
-go 1.17

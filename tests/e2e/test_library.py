@@ -242,10 +242,10 @@ def test_missing_process_is_a_finding():
 
 # ---- a live view ----
 
-def seen_live(top, seconds):
-    """The text of each page that it makes in this time."""
+def seen_live(top, seconds, least=0):
+    """The text of each page that it makes in this time, and of so many at least."""
     pages, until = [], time.monotonic() + seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until or len(pages) < least:
         if top.step() & library.TOP_NEW_PAGE:
             pages.append("\n".join(text for text, _ in top.page(120, 40)))
     return pages
@@ -253,8 +253,10 @@ def seen_live(top, seconds):
 
 def test_a_live_view_is_pages_of_text(waiting):
     with Target(waiting.pid) as target, library.Top(target, budget=50) as top:
-        pages = seen_live(top, 3.5)
-        assert 3 <= len(pages) <= 5
+        began = time.monotonic()
+        pages = seen_live(top, 3.5, least=3)
+        # One at the beginning, and one a second; on a busy machine fewer.
+        assert len(pages) <= time.monotonic() - began + 1.5
         top.press("2")
         assert "chan receive" in "\n".join(text for text, _ in top.page(120, 40))
         for size in (20, 5), (200, 60):
@@ -262,7 +264,7 @@ def test_a_live_view_is_pages_of_text(waiting):
             assert len(lines) <= size[1] and all(len(text) <= size[0] for text, _ in lines)
         with top.profile() as profile:
             seconds = profile.info.duration_ns / 1e9
-            assert 1.5 < seconds < 4
+            assert 1.5 < seconds <= time.monotonic() - began
             assert_right(shares(profile.samples()), waiting, seconds)
         assert top.press("q") == library.TOP_QUIT
 
@@ -273,7 +275,7 @@ def test_a_live_view_outlives_its_target(targets):
         seen_live(top, 1.5)
         program.process.kill()
         program.process.wait()
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while not top.step() & library.TOP_RESTS:
             assert time.monotonic() < until
         assert b"exited" in top.ended()
@@ -313,12 +315,14 @@ def assert_right(found, program, seconds):
 
 
 def test_a_recording_has_the_time_of_every_goroutine(waiting):
+    began = time.monotonic()
     with Target(waiting.pid) as target:
         profile = target.record(duration=1, budget=100)
+    passed = time.monotonic() - began
     # The target is closed: a profile needs it no more.
     with profile:
         assert_right(shares(profile.samples()), waiting, profile.info.duration_ns / 1e9)
-        assert profile.info.duration_ns / 1e9 == pytest.approx(1, abs=0.2)
+        assert 0.99 <= profile.info.duration_ns / 1e9 <= passed
         assert profile.info.is_recording and profile.info.has_functions
         assert any(line.startswith("rate: ") for line in profile.comments())
         read = pprof.parse(profile.written(library.PPROF))

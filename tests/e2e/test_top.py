@@ -1,5 +1,6 @@
 """gospect top, in a terminal."""
 
+import contextlib
 import json
 import math
 import os
@@ -128,39 +129,30 @@ def in_window(served, end, seconds, first, last):
     return sum(to - since for since, to in spans if to > since) / seconds
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("clients, hold, think", [(16, 200, 400), (48, 3, 150)])
-def test_requests_are_counted_and_timed(targets, clients, hold, think):
-    """Against the times that the program itself takes. Errors of looks at random times, each `gap`
-    after the last, with a standard deviation of up to a gap (no tick of a hundred a second is free
-    on a busy machine):
+class Steady:
+    """A program that serves so many clients, in `hold` ms; each comes again `think` ms later. And top."""
 
-    A request of length d is in sight for m looks, and counts as m gaps: for d on average, and with
-    a variance of at most 2 d gap for a short one, gap^2 / 2 for others (of a part of a gap alone).
-    So many of them add up to a normal distribution, of which 4 standard deviations hold in each
-    run of many years.
-
-    Looks that find a connection idle give the number of requests behind them, of which the time of
-    the next look decides: a look's next has one or several with a variance of rate * gap / 2 a
-    request. The client of a short one comes again only after a pause, and gospect takes it to come
-    at any time: it expects up to rate * gap / 2 too many. After a look that found a request, those
-    of the rest of the gap are missed."""
-    program = targets.start("requests")
-    with top("-p", program.pid, width=120) as t:
-        t.wait_for("[1 functions]")
-        assert "requests (estimated)" not in t.screen()
-        program.send(f"steady 16 {clients} {hold} {think}")
+    def __init__(self, targets, stack, clients, hold, think):
+        self.clients, self.think = clients, think
+        self.program = targets.start("requests")
+        self.t = stack.enter_context(top("-p", self.program.pid, width=120))
+        self.t.wait_for("[1 functions]")
+        assert "requests (estimated)" not in self.t.screen()
+        self.program.send(f"steady 20 {clients} {hold} {think}")
         # Its clock, by ours.
-        offset = int(program.line().split()[1]) / 1e9 - time.monotonic()
-        t.wait_for("requests (estimated)")
-        time.sleep(12)
-        screen, now = t.screen(), time.monotonic() + offset
-        found = NUMBERS.search(screen)
-        assert found, screen
-        served = [[at / 1e9 for at in request] for request in json.loads(program.line())]
+        self.offset = int(self.program.line().split()[1]) / 1e9 - time.monotonic()
+
+    def look(self):
+        screen, self.now = self.t.screen(), time.monotonic() + self.offset
+        self.found = NUMBERS.search(screen)
+        assert self.found, screen
+
+    def judge(self):
+        found, think = self.found, self.think
+        served = [[at / 1e9 for at in request] for request in json.loads(self.program.line())]
         # The ten seconds that the screen is of, whole intervals of a second or more, end up to
         # two seconds ago.
-        windows = [(now - ago / 4, seconds) for ago in range(9) for seconds in (9.5, 10, 10.5, 11.5)]
+        windows = [(self.now - ago / 4, seconds) for ago in range(9) for seconds in (9.5, 10, 10.5, 11.5)]
         within = [[r for r in served if end - seconds <= r[1] < end] for end, seconds in windows]
         rates = [len(some) / window[1] for some, window in zip(within, windows)]
         # A request is in the server from before its handler begins, and its client waits longer;
@@ -177,7 +169,7 @@ def test_requests_are_counted_and_timed(targets, clients, hold, think):
         print(f"{found[0]}; true: {min(rates)} to {max(rates)} /s, p50 {min(handlers):.4f} to "
               f"{max(waits):.4f} s, in progress {min(busy):.3f} to {max(there):.3f}, sd {sd:.3f}")
         again = gap / 2 / (think / 1000)
-        missed = again if found[3] == "" else max(there) / clients
+        missed = again if found[3] == "" else max(there) / self.clients
         several = again if found[3] else 0
         rounding = 0.5 / min(rates)
         chance = 4 * math.sqrt(several / count) + rounding
@@ -188,8 +180,37 @@ def test_requests_are_counted_and_timed(targets, clients, hold, think):
             assert shown <= max(waits) + 0.06
         # Rounded to a tenth.
         assert min(busy) - 4 * sd - 0.05 <= float(found[6]) <= max(there) + 4 * sd + 0.05
-        t.press("q")
-        assert t.status() == 0
+        self.t.press("q")
+        assert self.t.status() == 0
+
+
+@pytest.mark.alone
+def test_requests_are_counted_and_timed(targets):
+    """Against the times that the program itself takes. Errors of looks at random times, each `gap`
+    after the last, with a standard deviation of up to a gap (no tick of a hundred a second is free
+    on a busy machine):
+
+    A request of length d is in sight for m looks, and counts as m gaps: for d on average, and with
+    a variance of at most 2 d gap for a short one, gap^2 / 2 for others (of a part of a gap alone).
+    So many of them add up to a normal distribution, of which 4 standard deviations hold in each
+    run of many years.
+
+    Looks that find a connection idle give the number of requests behind them, of which the time of
+    the next look decides: a look's next has one or several with a variance of rate * gap / 2 a
+    request. The client of a short one comes again only after a pause, and gospect takes it to come
+    at any time: it expects up to rate * gap / 2 too many. After a look that found a request, those
+    of the rest of the gap are missed.
+
+    Two programs at once, which have nothing to do most of the time."""
+    with contextlib.ExitStack() as stack:
+        both = [Steady(targets, stack, *args) for args in ((16, 200, 400), (48, 3, 150))]
+        for one in both:
+            one.t.wait_for("requests (estimated)")
+        time.sleep(12)
+        for one in both:
+            one.look()
+        for one in both:
+            one.judge()
 
 
 @pytest.mark.parametrize("name, text, colours", [("X", "", True), ("NO_COLOR", "1", False),

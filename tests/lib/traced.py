@@ -48,7 +48,7 @@ class Tracing:
             assert self.process.poll() is None, self.process.communicate()[1].decode()
             return is_patched(self.process.args[3])
 
-        wait_until(is_traced, 30, what="the hooks")
+        wait_until(is_traced, what="the hooks")
         return self
 
 

@@ -18,7 +18,8 @@ static void set_program(char *path, struct process_name *ret)
 	if (n > k && !strcmp(path + n - k, DELETED))
 		path[n - k] = 0;
 	slash = strrchr(path, '/');
-	snprintf(ret->program, sizeof(ret->program), "%s", slash ? slash + 1 : path);
+	snprintf(ret->program, sizeof(ret->program), "%.*s", (int)sizeof(ret->program) - 1,
+		 slash ? slash + 1 : path);
 }
 
 bool process_name_read(pid_t pid, struct process_name *ret)

@@ -57,7 +57,7 @@ def split_of(times):
 def test_the_server_has_what_the_programs_did(targets, server, tmp_path):
     env = {"OTEL_SERVICE_NAME": "shop", "OTEL_RESOURCE_ATTRIBUTES": "service.version=1.2,k8s.namespace.name=prod"}
     split = targets.start("split", env={**os.environ, **env})
-    states = targets.start("states", args=("-only", "chan"))
+    states = targets.start("states", args=("-only", "chan", "-extra", "40"))
     kept = targets.keep("kept", golang.NEWEST, env={"GOGC": "off"})
     assert kept.ask("gc") == "ok"
     before = json.loads(split.ask("times"))
@@ -89,7 +89,7 @@ def test_the_server_has_what_the_programs_did(targets, server, tmp_path):
     counted = by_process(server.named("goroutine"))[str(states.pid)][-1].profile
     # The one that answers was waiting for the question.
     assert counted.sample_types == [("goroutine", "count")] and counted.total("goroutine") == len(own)
-    assert counted.time_in("main.waitForChannel", "goroutine") == len(traceback.having(own, "main.waitForChannel"))
+    assert counted.time_in("main.waitForChannel", "goroutine") == len(traceback.having(own, "main.waitForChannel")) == 40
     # The program writes its heap profile itself.
     assert kept.ask(f"write heap {tmp_path / 'own.pb.gz'}") == "ok"
     pushed = by_process(server.named("memory"))[str(kept.pid)][-1]

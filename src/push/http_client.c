@@ -209,7 +209,8 @@ static void set_options(struct http_client *c, const void *body, size_t size)
 	set(curl, CURLOPT_URL, c->o->url);
 	set(curl, CURLOPT_NOSIGNAL, 1L);
 	set(curl, CURLOPT_HTTP_VERSION, http_version(c));
-	/* curl 7.88 begins HTTP/2 anew on a connection without TLS that it uses again, and fails. */
+	/* curl 7.88 begins HTTP/2 anew on a connection without TLS that it uses again, and fails.
+	 */
 	if (http_version(c) == CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE)
 		set(curl, CURLOPT_FORBID_REUSE, 1L);
 	set(curl, CURLOPT_USERAGENT, "gospect/" GOSPECT_VERSION);

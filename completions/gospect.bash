@@ -14,7 +14,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
-	-o | --output | --core | --exe | --diff | --debug-dir | --token-file | --ca-file)
+	-o | --output | --core | --exe | --diff | --debug-dir | --token-file | --ca-file | --tls-cert | --tls-key | --client-ca)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;
@@ -48,12 +48,12 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu heap memory push report symbolize doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump waits stack record top trace offcpu heap memory push report symbolize serve doctor --help --version' -- "$cur"))
 		return
 	fi
 	# What is no option is a target.
 	case $verb:$cur in
-	dump:[!-]* | push:[!-]* | heap:[!-]* | memory:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | doctor:[!-]*)
+	dump:[!-]* | push:[!-]* | heap:[!-]* | memory:[!-]* | waits:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | serve:[!-]* | doctor:[!-]*)
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
@@ -91,6 +91,9 @@ _gospect() {
 		;;
 	offcpu)
 		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per --route --slower --wakers --critical-path -n --rows --source --no-names --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
+		;;
+	serve)
+		COMPREPLY=($(compgen -W "$target --host --listen --name --token-file --tls-cert --tls-key --client-ca --no-trace --budget -h --help" -- "$cur"))
 		;;
 	symbolize)
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))

@@ -29,7 +29,7 @@ function __gospect_after
 	contains -- (commandline -opc)[-1] $argv
 end
 
-set -l takes_path -o --output --core --exe --diff --debug-dir --source --token-file --ca-file --spool
+set -l takes_path -o --output --core --exe --diff --debug-dir --source --tls-cert --tls-key --client-ca --token-file --ca-file --spool
 set -l takes_word -p --pid -f --format --unwind --state --kind --to
 
 complete -c gospect -f

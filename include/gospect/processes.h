@@ -28,6 +28,9 @@ struct gospect_processes_options {
 	/* Only processes in the container whose id begins with this (Docker, containerd, CRI-O,
 	 * Podman), or that has this name (systemd, LXC). NULL: all. */
 	const char *container;
+	/* Only processes with these ids. NULL: all. */
+	const int32_t *pids;
+	size_t pid_count;
 };
 
 /* The facts about one process. Long strings of the process are truncated. */

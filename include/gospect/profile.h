@@ -218,6 +218,14 @@ gospect_profile_stands_out(const struct gospect_profile *profile,
 			   int (*sentence)(void *arg, const struct gospect_sentence *sentence),
 			   void *arg);
 
+/*
+ * Makes `profile` what is new in it since `before`, as net/http/pprof does with seconds=. Both are
+ * of gospect_heap_profile(), of one kind and one target. A stack of `before` alone is left out.
+ * GOSPECT_ERROR_INVALID: they are of different kinds, or of none.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_profile_subtract(struct gospect_profile *profile, const struct gospect_profile *before);
+
 /* GOSPECT_HTML of `after`, which shows what changed since `before`: by share, by time and by count.
  * GOSPECT_ERROR_INVALID: one of them has addresses only. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *

@@ -21,6 +21,10 @@ enum gospect_format {
 	GOSPECT_FOLDED_STATE = 8,
 	GOSPECT_FIREFOX = 9, /* JSON, for profiler.firefox.com */
 	GOSPECT_DOT = 10,    /* of waits alone: a graph, for Graphviz */
+	/* GOSPECT_PPROF of a recording with the types and labels of Go's CPU profile: running
+	 * goroutines alone. */
+	GOSPECT_PPROF_CPU = 11,
+	GOSPECT_DEBUG_TEXT = 12, /* of gospect_heap_profile(): runtime/pprof's text of debug=1 */
 };
 
 /* Where output goes, in pieces and in order. It is passed by value. */

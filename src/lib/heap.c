@@ -250,12 +250,15 @@ static struct error *must_check add_blocking(struct profile *p, const struct gos
 static struct error *must_check fill_profile(struct gospect_profile *ret, struct gospect_target *t,
 					     const struct gospect_heap_options *o)
 {
+	static const char *const names[] = {"heap",  "allocs",    "block",
+					    "mutex", "goroutine", "threadcreate"};
 	const struct pclntab functions = heap_functions(t);
 	const struct code code = {.functions = &functions};
 	struct profile *p = ret->profile;
 	struct heap_variables v;
 	struct error *err = fill_process(p, t);
 
+	p->runtime_name = names[o->kind];
 	if (!err && o->kind == GOSPECT_GOROUTINE)
 		return heap_add_goroutines(p, t, &ret->symbols);
 	if (!err && o->kind == GOSPECT_THREADCREATE)

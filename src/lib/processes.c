@@ -42,6 +42,8 @@ struct list {
 	void *arg;
 	bool ended;                   /* process() wants no more */
 	const char *name, *container; /* that are wanted; NULL: any */
+	const int32_t *pids;          /* likewise */
+	size_t pid_count;
 	uint32_t flags;
 	bool told; /* a remark said that workers are not confined */
 	const struct gospect_cancel *cancel;
@@ -104,13 +106,21 @@ static bool container_is(pid_t pid, const char *begin, char ret[CGROUP_CONTAINER
 	return cgroup_container(file, begin, ret) || !begin;
 }
 
+static bool is_wanted(const struct list *l, pid_t pid)
+{
+	for (size_t i = 0; i < l->pid_count; i++)
+		if (l->pids[i] == pid)
+			return true;
+	return !l->pids;
+}
+
 static struct error *must_check add_row(struct list *l, size_t *capacity, pid_t pid)
 {
 	char container[CGROUP_CONTAINER_SIZE];
 	struct process_name name;
 	struct process_row *row;
 
-	if (pid <= 0 || pid == getpid() || !process_name_read(pid, &name))
+	if (pid <= 0 || pid == getpid() || !is_wanted(l, pid) || !process_name_read(pid, &name))
 		return NULL;
 	if (l->name && !process_name_is(&name, l->name))
 		return NULL;
@@ -236,6 +246,8 @@ gospect_processes_each(const struct gospect_processes_options *given,
 	l.cancel = o.cancel;
 	l.name = o.name;
 	l.container = o.container;
+	l.pids = o.pids;
+	l.pid_count = o.pid_count;
 	l.flags = o.flags;
 	l.remark = (struct remark){o.remark, o.arg};
 	for (size_t i = 0; i < WORKERS; i++)

@@ -217,6 +217,10 @@ const struct profile_format *profile_format_of(enum gospect_format format)
 		return &profile_format_pprof;
 	case GOSPECT_PPROF_IDLE:
 		return &profile_format_pprof_whole;
+	case GOSPECT_PPROF_CPU:
+		return &profile_format_pprof_cpu;
+	case GOSPECT_DEBUG_TEXT:
+		return &profile_format_debug_text;
 	case GOSPECT_FOLDED:
 		return &profile_format_folded;
 	case GOSPECT_FOLDED_STATE:
@@ -254,6 +258,21 @@ gospect_profile_stands_out(const struct gospect_profile *p,
 		ended = sentence(arg, &given);
 	}
 	return error_out(err);
+}
+
+struct gospect_error *gospect_profile_subtract(struct gospect_profile *p,
+					       const struct gospect_profile *before)
+{
+	struct error *err = profile_subtract(p->profile, before->profile);
+
+	arena_release(&p->given);
+	p->samples = NULL;
+	if (err)
+		return error_out(err);
+	if (p->profile->time_ns > before->profile->time_ns)
+		p->profile->duration_ns = p->profile->time_ns - before->profile->time_ns;
+	profile_describe(p, p->info.has_functions);
+	return NULL;
 }
 
 struct gospect_error *gospect_profile_add_sources(struct gospect_profile *p, const char *directory,

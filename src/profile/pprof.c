@@ -10,6 +10,8 @@
  *
  * The runtime's own profiles have the types, values and labels that Go writes (runtime/pprof), and
  * a sample without a visible frame has no location.
+ *
+ * Go's CPU profile has the values samples and cpu, and no labels but the goroutine's own.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -50,6 +52,7 @@ struct pprof {
 	size_t label_pointer_capacity;
 	bool *mapping_has_functions;
 	bool whole;  /* includes what only formats other than pprof show */
+	bool cpu;    /* as Go's CPU profile */
 	bool failed; /* no memory */
 };
 
@@ -208,7 +211,7 @@ static int64_t own_label_key(struct pprof *pp, uint32_t key)
 {
 	const char *name = intern_get(&pp->profile->strings, key);
 
-	if (pp->profile->type_count)
+	if (pp->profile->type_count || pp->cpu)
 		return interned_id(pp, key);
 	if (!strcmp(name, "state"))
 		return string_id(pp, "label.state");
@@ -261,7 +264,7 @@ static size_t sample_labels(struct pprof *pp, const struct profile_sample *sampl
 		pp->failed = true;
 		return 0;
 	}
-	if (!pp->profile->type_count) {
+	if (!pp->profile->type_count && !pp->cpu) {
 		add_label(pp, &n, string_id(pp, "state"),
 			  string_id(pp, profile_state_name(sample->state)));
 		add_label(pp, &n, string_id(pp, "wait"), interned_id(pp, sample->wait));
@@ -277,6 +280,15 @@ static size_t sample_labels(struct pprof *pp, const struct profile_sample *sampl
 	return n;
 }
 
+/* How many samples of one period each the time is; at least one. */
+static int64_t cpu_samples(const struct profile *p, const struct profile_sample *sample)
+{
+	uint64_t period = p->period_ns ? p->period_ns : 1;
+	uint64_t samples = (sample->cpu_ns + period / 2) / period;
+
+	return samples ? samples : 1;
+}
+
 static void emit_sample(struct pprof *pp, const struct profile_sample *sample)
 {
 	int64_t values[] = {sample->count, sample->wall_ns, sample->cpu_ns};
@@ -290,6 +302,11 @@ static void emit_sample(struct pprof *pp, const struct profile_sample *sample)
 	if (pp->profile->type_count) {
 		message.n_value = pp->profile->type_count;
 		message.value = pp->profile->values[sample - pp->profile->samples].values;
+	}
+	if (pp->cpu) {
+		message.n_value = 2;
+		values[0] = cpu_samples(pp->profile, sample);
+		values[1] = sample->cpu_ns;
 	}
 	message.n_label = sample_labels(pp, sample);
 	message.label = pp->label_pointers;
@@ -403,6 +420,25 @@ static void emit_header(struct pprof *pp)
 	emit(pp, &piece);
 }
 
+static void emit_header_of_cpu(struct pprof *pp)
+{
+	Pprof__ValueType values[] = {PPROF__VALUE_TYPE__INIT, PPROF__VALUE_TYPE__INIT};
+	Pprof__ValueType *types[] = {&values[0], &values[1]};
+	Pprof__Profile piece = PPROF__PROFILE__INIT;
+
+	values[0].type = string_id(pp, "samples");
+	values[0].unit = string_id(pp, "count");
+	values[1].type = string_id(pp, "cpu");
+	values[1].unit = string_id(pp, "nanoseconds");
+	piece.n_sample_type = ARRAY_SIZE(types);
+	piece.sample_type = types;
+	piece.period_type = types[1];
+	piece.period = pp->profile->period_ns;
+	piece.time_nanos = pp->profile->time_ns;
+	piece.duration_nanos = pp->profile->duration_ns;
+	emit(pp, &piece);
+}
+
 static void emit_strings(struct pprof *pp)
 {
 	for (size_t i = 0; i < pp->strings.count; i++) {
@@ -451,10 +487,12 @@ static struct error *must_check emit_timeline(struct pprof *pp)
 
 static struct error *must_check write_all(const struct profile *p,
 					  const struct profile_symbols *symbols, bool whole,
-					  FILE *out)
+					  bool cpu, FILE *out)
 {
-	_cleanup_(
-		pprof_release) struct pprof pp = {.profile = p, .symbols = symbols, .whole = whole};
+	_cleanup_(pprof_release) struct pprof pp = {.profile = p,
+						    .symbols = symbols,
+						    .whole = whole,
+						    .cpu = cpu};
 	struct error *err;
 
 	pp.mapping_has_functions = calloc(p->mapping_count + 1, sizeof(bool));
@@ -463,12 +501,15 @@ static struct error *must_check write_all(const struct profile *p,
 	err = gzip_open(&pp.gz, out);
 	if (err)
 		return err;
-	if (p->type_count)
+	if (cpu)
+		emit_header_of_cpu(&pp);
+	else if (p->type_count)
 		emit_header_of_values(&pp);
 	else
 		emit_header(&pp);
 	for (size_t i = 0; i < p->count; i++)
-		emit_sample(&pp, &p->samples[i]);
+		if (!cpu || p->samples[i].cpu_ns)
+			emit_sample(&pp, &p->samples[i]);
 	emit_mappings(&pp);
 	emit_comments(&pp);
 	if (whole && symbols->with_functions)
@@ -483,19 +524,33 @@ static struct error *must_check write_all(const struct profile *p,
 static struct error *pprof_write(const struct profile *p, const struct profile_symbols *symbols,
 				 FILE *out)
 {
-	return write_all(p, symbols, !symbols->with_functions, out);
+	return write_all(p, symbols, !symbols->with_functions, false, out);
 }
 
 static struct error *pprof_write_whole(const struct profile *p,
 				       const struct profile_symbols *symbols, FILE *out)
 {
-	return write_all(p, symbols, true, out);
+	return write_all(p, symbols, true, false, out);
+}
+
+static struct error *pprof_write_cpu(const struct profile *p, const struct profile_symbols *symbols,
+				     FILE *out)
+{
+	if (p->type_count)
+		return error_format(ERROR_USAGE, "only a recording has CPU time");
+	return write_all(p, symbols, false, true, out);
 }
 
 const struct profile_format profile_format_pprof_whole = {
 	.name = "pprof",
 	.binary = true,
 	.write = pprof_write_whole,
+};
+
+const struct profile_format profile_format_pprof_cpu = {
+	.name = "pprof",
+	.binary = true,
+	.write = pprof_write_cpu,
 };
 
 const struct profile_format profile_format_pprof = {

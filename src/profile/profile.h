@@ -101,7 +101,8 @@ struct profile {
 	uint32_t preferred;            /* the type that is shown first, in strings; 0: not said */
 	struct profile_values *values; /* of each of `samples` */
 	size_t value_capacity;
-	enum profile_unit unit; /* of wall_ns */
+	enum profile_unit unit;   /* of wall_ns */
+	const char *runtime_name; /* of the runtime's own profile: "mutex"; NULL: not known */
 
 	/* The facts about the profile; the strings belong to it. */
 	char *command;    /* of the target, for titles */
@@ -146,6 +147,10 @@ struct error *profile_add_type(struct profile *p, const char *type, const char *
 bool profile_find(const struct profile *p, const struct profile_sample *sample, uint32_t *ret);
 struct error *profile_add_comment(struct profile *p, const char *format, ...) must_check
 	__attribute__((format(printf, 2, 3)));
+/* Subtracts the values of the samples with the same stack, labels and size of objects in `before`,
+ * which has the same types. Samples that have no value left are dropped. Nothing can be added
+ * afterwards. */
+struct error *profile_subtract(struct profile *p, const struct profile *before) must_check;
 /* Copies the strings of the mapping. */
 struct error *profile_add_mapping(struct profile *p,
 				  const struct profile_mapping *mapping) must_check;
@@ -204,6 +209,10 @@ extern const struct profile_format profile_format_pprof; /* .pb.gz .pprof */
 /* Likewise, with the idle time of each sample: for profile_read(). It cannot be selected by
  * name. */
 extern const struct profile_format profile_format_pprof_whole;
+/* Likewise, with the types and labels of Go's CPU profile: running goroutines alone. */
+extern const struct profile_format profile_format_pprof_cpu;
+/* The text of the runtime's profiles with debug=1; of no others. */
+extern const struct profile_format profile_format_debug_text;
 extern const struct profile_format profile_format_folded; /* .folded */
 extern const struct profile_format profile_format_folded_state;
 extern const struct profile_format profile_format_speedscope; /* .json */

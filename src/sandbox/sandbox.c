@@ -1,6 +1,8 @@
 #include "sandbox/sandbox.h"
 
+#include <grp.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "sandbox/capabilities.h"
 #include "sandbox/half.h"
@@ -81,6 +83,37 @@ struct error *sandbox_enter(const struct sandbox_options *options)
 	}
 	err = confine(options);
 	door_set(broker_door(broker.socket));
+	return err;
+}
+
+/* The user and group of files that nobody owns, as Linux has them. */
+#define NOBODY 65534
+
+/* Where the user's namespace lacks that number, it stays the user that it is, without
+ * capabilities. */
+static void become_nobody(void)
+{
+	if (geteuid())
+		return;
+	if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY))
+		return;
+	(void)!setresuid(NOBODY, NOBODY, NOBODY);
+}
+
+struct error *sandbox_enter_server(uint64_t memory)
+{
+	struct error *err;
+
+	if (!sandbox_is_built())
+		return NULL;
+	become_nobody();
+	err = capabilities_keep(0);
+	limit(RLIMIT_DATA, memory);
+	limit(RLIMIT_CORE, 0);
+	limit(RLIMIT_NPROC, 0);
+	if (!err)
+		err = filter_install_server();
+	entered = !err;
 	return err;
 }
 

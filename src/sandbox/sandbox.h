@@ -40,6 +40,13 @@ struct sandbox_options {
  */
 struct error *sandbox_enter(const struct sandbox_options *options) must_check;
 
+/*
+ * For a process that answers clients. It keeps no capability, is no longer root, opens no file and
+ * has no broker; it may accept connections. `memory`: bytes that may be allocated.
+ * ERROR_UNSUPPORTED: there is no seccomp here, and all but the filter is done.
+ */
+struct error *sandbox_enter_server(uint64_t memory) must_check;
+
 /* Ends the broker and waits for it. Does nothing without one. The process stays confined. */
 void sandbox_leave(void);
 

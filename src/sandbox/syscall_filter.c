@@ -263,7 +263,23 @@ static int allow_network(scmp_filter_ctx ctx)
 					 SCMP_A1(SCMP_CMP_EQ, FIONBIO));
 }
 
-static struct error *must_check install(pid_t pid, pid_t child, bool network)
+/* What a server does with the sockets that it has. */
+static int allow_clients(scmp_filter_ctx ctx)
+{
+	static const int calls[] = {
+		SCMP_SYS(accept4),     SCMP_SYS(accept),     SCMP_SYS(shutdown),
+		SCMP_SYS(setsockopt),  SCMP_SYS(getsockopt), SCMP_SYS(getsockname),
+		SCMP_SYS(getpeername),
+	};
+	int failed = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+		failed |= seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 0);
+	return failed;
+}
+
+/* `more` allows further calls; NULL: none. */
+static struct error *must_check install(pid_t pid, pid_t child, int (*more)(scmp_filter_ctx ctx))
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
 	int failed;
@@ -277,8 +293,8 @@ static struct error *must_check install(pid_t pid, pid_t child, bool network)
 	failed |= seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	failed |= allow_all(ctx);
 	failed |= allow_some(ctx, pid, child);
-	if (network)
-		failed |= allow_network(ctx);
+	if (more)
+		failed |= more(ctx);
 	if (!failed)
 		failed = seccomp_load(ctx);
 	seccomp_release(ctx);
@@ -288,10 +304,15 @@ static struct error *must_check install(pid_t pid, pid_t child, bool network)
 
 struct error *filter_install(pid_t pid, pid_t child)
 {
-	return install(pid, child, false);
+	return install(pid, child, NULL);
 }
 
 struct error *filter_install_network(void)
 {
-	return install(0, 0, true);
+	return install(0, 0, allow_network);
+}
+
+struct error *filter_install_server(void)
+{
+	return install(0, 0, allow_clients);
 }

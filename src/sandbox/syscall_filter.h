@@ -15,4 +15,8 @@ struct error *filter_install(pid_t pid, pid_t child) must_check;
  * them. It reads no process and sends no signal to another one. */
 struct error *filter_install_network(void) must_check;
 
+/* Likewise, for a process that answers clients: it may also accept connections of sockets that it
+ * has. */
+struct error *filter_install_server(void) must_check;
+
 #endif

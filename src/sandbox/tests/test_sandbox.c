@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -471,9 +472,57 @@ static void a_reader_sees_the_end_of_a_process_that_was_killed(void **state)
 	close(ends[0]);
 }
 
+/* ---- a process that answers clients ---- */
+
+static int listener = -1;
+
+/* It can accept a connection, and do nothing else that a parser cannot. */
+static int serve(void)
+{
+	int fd;
+
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0 || shutdown(fd, SHUT_RDWR))
+		return 1;
+	if (open("/dev/null", O_RDONLY) >= 0 || errno != EPERM)
+		return 2;
+	if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || errno != EPERM)
+		return 3;
+	if (fork() >= 0 || errno != EPERM)
+		return 4;
+	if (!kill(parent, 0) || errno != EPERM)
+		return 5;
+	if (ptrace(PTRACE_ATTACH, parent, NULL, NULL) != -1 || errno != EPERM)
+		return 6;
+	return 0;
+}
+
+static void a_server_accepts_connections_and_has_no_privilege(void **state)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	socklen_t size = sizeof(at);
+	int status, client = socket(AF_UNIX, SOCK_STREAM, 0);
+	pid_t pid;
+
+	/* The kernel chooses a name in no folder. */
+	listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(sa_family_t)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&at, size), 0);
+	pid = fork();
+	if (!pid)
+		_exit(error_dropped(sandbox_enter_server(64 << 20)) ? 99 : serve());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(client);
+	close(listener);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_server_accepts_connections_and_has_no_privilege),
 		cmocka_unit_test(filter_forbids_harmful_system_calls),
 		cmocka_unit_test(filter_allows_the_calls_of_a_parser),
 		cmocka_unit_test(capabilities_are_given_up_for_good),

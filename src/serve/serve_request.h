@@ -1,0 +1,105 @@
+/*
+ * What the front, which talks HTTP and has no privilege, may ask the keeper for: one packet a
+ * request. The keeper takes each packet as hostile. It starts a worker, which is a process of its
+ * own, and answers with two descriptors.
+ */
+#ifndef SERVE_SERVE_REQUEST_H
+#define SERVE_SERVE_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum serve_kind {
+	SERVE_HOME,    /* the page with links to the processes */
+	SERVE_INDEX,   /* /debug/pprof/ */
+	SERVE_CMDLINE, /* the arguments of the program, with NUL between them */
+	SERVE_PROFILE, /* CPU */
+	SERVE_SYMBOL,
+	SERVE_TRACE,
+	SERVE_HEAP, /* from here on as enum gospect_heap_kind ... */
+	SERVE_ALLOCS,
+	SERVE_BLOCK,
+	SERVE_MUTEX,
+	SERVE_GOROUTINE,
+	SERVE_THREADCREATE, /* ... to here */
+	SERVE_WALL,
+	SERVE_OFFCPU,
+	SERVE_WAITS,
+	SERVE_METRICS,
+	SERVE_KINDS
+};
+
+enum serve_format {
+	SERVE_PPROF,
+	SERVE_HTML,
+	SERVE_FOLDED,
+	SERVE_SPEEDSCOPE,
+	SERVE_JSON,
+	SERVE_TEXT,
+	SERVE_DOT,
+	SERVE_FORMATS
+};
+
+/* Limits of a request. */
+#define SERVE_MOST_SECONDS 3600.0
+#define SERVE_MOST_ADDRESSES 4096
+
+/* The packet; the addresses to symbolize follow, each a uint64_t. */
+struct serve_request {
+	uint32_t kind;   /* an enum serve_kind */
+	uint32_t format; /* an enum serve_format */
+	int32_t pid;     /* 0: none */
+	uint32_t debug;  /* 0, 1 or 2, as in net/http/pprof */
+	double seconds;  /* 0: at once */
+	uint32_t address_count;
+	uint32_t reserved;
+};
+
+/* The answer, in one packet. */
+struct serve_answer {
+	uint32_t status; /* 0: started, with the descriptors; else one of HTTP: 404, 503 */
+	uint32_t reserved;
+};
+
+enum {
+	SERVE_FD_DATA,  /* read: struct serve_head, then frames */
+	SERVE_FD_LEASH, /* closing it stops the worker */
+	SERVE_FDS
+};
+
+#define SERVE_MAGIC 0x67735031u
+
+/* The media types that a worker may answer with. */
+enum serve_type {
+	SERVE_TYPE_TEXT,
+	SERVE_TYPE_BINARY, /* a file to save: its name is that of the kind */
+	SERVE_TYPE_HTML,   /* a page of the worker's own, without scripts */
+	SERVE_TYPE_FLAME,  /* a page with scripts, which the browser has to isolate */
+	SERVE_TYPE_JSON,
+	SERVE_TYPE_DOT,
+	SERVE_TYPE_METRICS,
+	SERVE_TYPES
+};
+
+/* What a worker sends first. Frames follow: a uint32_t, and so many bytes. A frame of 0 bytes ends
+ * a complete answer. */
+#define SERVE_REMARK_SIZE 240
+
+struct serve_head {
+	uint32_t magic;
+	uint32_t status; /* of HTTP */
+	uint32_t type;   /* an enum serve_type */
+	uint32_t reserved;
+	char remark[SERVE_REMARK_SIZE]; /* what the answer lacks, in ASCII; "": nothing */
+};
+
+#define SERVE_MAX_FRAME (64u << 10)
+
+/* Whether the kind is about one process. */
+static inline bool serve_kind_has_process(uint32_t kind)
+{
+	return kind != SERVE_HOME && kind != SERVE_METRICS;
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* Answers as HTTP has them: their headers, and texts of the server's own. */
+#ifndef SERVE_SERVE_RESPONSE_H
+#define SERVE_SERVE_RESPONSE_H
+
+#include <microhttpd.h>
+
+#include "serve/serve_request.h"
+
+/* An error as net/http/pprof sends it: one line of text. */
+enum MHD_Result serve_respond_error(struct MHD_Connection *connection, unsigned int status,
+				    const char *text);
+/* To the same path with a slash behind it. */
+enum MHD_Result serve_respond_moved(struct MHD_Connection *connection, const char *path);
+/* Adds the headers of a worker's answer. */
+void serve_response_describe(struct MHD_Response *response, const struct serve_request *request,
+			     const struct serve_head *head);
+
+#endif

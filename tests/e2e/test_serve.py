@@ -1,0 +1,430 @@
+"""gospect serve against the net/http/pprof of a program that has it, and against hostile clients."""
+
+import contextlib
+import gzip
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from lib import golang, gospect, gotrace, process, rawprofile
+from lib.served import Served
+
+KINDS = ("heap", "allocs", "block", "mutex", "goroutine")
+
+
+@pytest.fixture
+def scraped(targets):
+    return targets.keep("scraped", golang.NEWEST)
+
+
+@pytest.fixture(scope="module")
+def served_by_pid():
+    """Servers that serve several tests, by the process that they serve."""
+    servers = {}
+    yield servers
+    for server in servers.values():
+        server.stop()
+
+
+@pytest.fixture
+def server(scraped, served_by_pid):
+    if scraped.pid not in served_by_pid:
+        served_by_pid[scraped.pid] = Served("-p", scraped.pid)
+    return served_by_pid[scraped.pid]
+
+
+@pytest.fixture
+def own(scraped):
+    """The port of the program's own server."""
+    return int(scraped.ask("port"))
+
+
+def of_main(raw):
+    """The samples with a function of the program, but those of its own server."""
+    return {s: n for s, n in raw.nonzero().items()
+            if any(line[0].startswith("main.") for place in s[2] for line in place[1:])
+            and not any(line[0] in ("main.burn", "main.main.gowrap1") for place in s[2] for line in place[1:])
+            and not any(line[0].startswith("bufio.") for place in s[2] for line in place[1:])}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_profiles_are_those_of_the_program(server, scraped, own, kind):
+    assert scraped.ask("gc") == "ok"
+    left = rawprofile.Raw(server.ok(f"/debug/pprof/{kind}", port=own))
+    right = rawprofile.Raw(server.ok(f"/debug/pprof/{kind}"))
+    assert right.header == left.header
+    assert len(of_main(left)) >= 1
+    assert of_main(right) == of_main(left), "\n".join(rawprofile.differences(
+        rawprofile.collections.Counter(of_main(left)), rawprofile.collections.Counter(of_main(right))))
+
+
+def pprof_raw(url):
+    """go tool pprof -raw, from the types of the samples on."""
+    done = subprocess.run([golang.go_command(), "tool", "pprof", "-raw", "-symbolize=none", url],
+                          capture_output=True, text=True, timeout=60,
+                          env={**golang.environment(golang.NEWEST), "PPROF_TMPDIR": os.getcwd()})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_go_tool_pprof_takes_the_cpu_profile(server, own):
+    """The program uses a fifth of a CPU in main.spin: as many samples as in its own profile, as far as
+    chance permits."""
+    texts = [pprof_raw(f"http://127.0.0.1:{port}/debug/pprof/profile?seconds=2") for port in (own, server.port)]
+    for text in texts:
+        assert "PeriodType: cpu nanoseconds\nPeriod: 10000000\n" in text
+        assert "\nsamples/count cpu/nanoseconds\n" in text
+        assert " main.spin " in text and " main.burn " in text
+    samples, nanoseconds = (sum(int(v) for v in column) for column in zip(
+        *re.findall(r"^ +(\d+) +(\d+): ", texts[1], re.M)))
+    # 2 ms in 10 ms at least: the rest of its loop takes no time, other work of this machine only adds pauses.
+    assert 0 < nanoseconds <= 2.2e9 and samples >= 1
+    assert abs(samples - nanoseconds / 1e7) <= samples, "a sample is 10 ms"
+
+
+def texts_of(server, own, path):
+    return [server.ok(path, port=port).decode() for port in (own, server.port)]
+
+
+def records(text, function):
+    """The records of a text of debug=1 with this function, each as a tuple of its words."""
+    return {tuple(re.sub(r"\A[^\n]*profile: .*\n", "", block).split()) for block in text.split("\n\n")
+            if f"\t{function}+0x" in block}
+
+
+def without_addresses(found):
+    """The runtime's functions that allocate are in the program's own list of addresses, and not in ours."""
+    return {(record[:record.index("@")], record[record.index("#"):]) for record in found}
+
+
+def frames_of(found):
+    """The program gives inlined calls addresses of their own here, from Go 1.24 on."""
+    return {record[record.index("#"):] for record in found}
+
+
+def test_texts_are_those_of_the_program(server, scraped, own):
+    assert scraped.ask("gc") == "ok"
+    left, right = texts_of(server, own, "/debug/pprof/heap?debug=1")
+    assert right.startswith("heap profile: ") and " @ heap/2\n" in right and " @ heap/2\n" in left
+    found = without_addresses(records(left, "main.keep"))
+    assert found == without_addresses(records(right, "main.keep")) != set()
+    left, right = texts_of(server, own, "/debug/pprof/goroutine?debug=1")
+    assert re.match(r"goroutine profile: total \d+\n", right)
+    assert records(left, "main.parked") == records(right, "main.parked") != set()
+    assert '# labels: {"zone":"eu west"}' in right
+    # The program counts cycles, gospect nanoseconds.
+    for kind, function, head in (("block", "main.block", "--- contention:\ncycles/second="),
+                                 ("mutex", "main.contend", "--- mutex:\ncycles/second=")):
+        left, right = texts_of(server, own, f"/debug/pprof/{kind}?debug=1")
+        assert left.startswith(head) and right.startswith(head)
+        found = frames_of(records(left, function))
+        assert found == frames_of(records(right, function)) != set()
+    left, right = texts_of(server, own, "/debug/pprof/threadcreate?debug=1")
+    assert left.split(":")[0] == right.split(":")[0] == "threadcreate profile"
+
+
+def test_all_stacks_are_as_a_panic_prints_them(server, own):
+    left, right = texts_of(server, own, "/debug/pprof/goroutine?debug=2")
+    stacks = [sorted(re.sub(r"\(0x[^)]*\)|\({}\)|\(...\)", "()", block) for block in text.split("\n\n")
+                     if "main.parked" in block) for text in (left, right)]
+    strip = [[re.sub(r"(?m)^(goroutine \d+ )\[.*\]( ?{.*})?:$", r"\1", re.sub(r"\(.*\)$", "", s, flags=re.M))
+              for s in found] for found in stacks]
+    assert len(strip[0]) == 5 and strip[0] == strip[1]
+
+
+def test_symbols_and_arguments_are_those_of_the_program(server, scraped, own):
+    text = server.ok("/debug/pprof/goroutine?debug=1").decode()
+    addresses = re.findall(r"^#\t(0x[0-9a-f]+)\t", text, re.M)[:20]
+    assert len(addresses) >= 10
+    body = "+".join(addresses)
+    left, right = texts_of(server, own, f"/debug/pprof/symbol?{body}")
+    assert right == left and right.startswith("num_symbols: 1\n") and " main." in right
+    # Newer programs answer GET alone.
+    assert server.ok("/debug/pprof/symbol", method="POST", body=body).decode() == left
+    assert server.ok("/debug/pprof/cmdline") == server.ok("/debug/pprof/cmdline", port=own)
+
+
+def test_go_reads_the_trace(server, tmp_path):
+    response = server.get("/debug/pprof/trace?seconds=0.5")
+    assert response.status == 200
+    file = tmp_path / "out.trace"
+    file.write_bytes(response.data)
+    assert not gotrace.tool_trace_takes(golang.NEWEST, file)
+    trace = gotrace.read(file)[0]
+    assert "main.burn" in str(trace)
+
+
+@pytest.mark.parametrize("path, status, media, disposition, body", [
+    ("/debug/pprof/<script>scripty<script>", 404, "text/plain; charset=utf-8", None, b"Unknown profile\n"),
+    ("/debug/pprof/heap", 200, "application/octet-stream", "heap", None),
+    ("/debug/pprof/heap?debug=1", 200, "text/plain; charset=utf-8", None, None),
+    ("/debug/pprof/cmdline", 200, "text/plain; charset=utf-8", None, None),
+    ("/debug/pprof/profile?seconds=1", 200, "application/octet-stream", "profile", None),
+    ("/debug/pprof/symbol", 200, "text/plain; charset=utf-8", None, None),
+    ("/debug/pprof/trace", 200, "application/octet-stream", "trace", None),
+    ("/debug/pprof/mutex", 200, "application/octet-stream", "mutex", None),
+    ("/debug/pprof/block?seconds=1", 200, "application/octet-stream", "block-delta", None),
+    ("/debug/pprof/goroutine?seconds=1", 200, "application/octet-stream", "goroutine-delta", None),
+    ("/debug/pprof/", 200, "text/html; charset=utf-8", None, None),
+    ("/debug/pprof/heap?seconds=x", 400, "text/plain; charset=utf-8", None,
+     b'invalid value for "seconds" - must be a positive integer\n'),
+    ("/debug/pprof/heap?seconds=1&debug=1", 400, "text/plain; charset=utf-8", None,
+     b"seconds and debug params are incompatible\n"),
+    ("/debug/pprof/trace?seconds=1e9", 400, "text/plain; charset=utf-8", None, None),
+    ("/wall?seconds=0.2", 200, "application/octet-stream", "wall", None),
+    ("/offcpu?seconds=0.2&format=html", 200, "text/html; charset=utf-8", None, None),
+    ("/waits", 200, "application/json", None, None),
+    ("/waits?format=text", 200, "text/plain; charset=utf-8", None, None),
+])
+def test_handlers_answer_as_those_of_net_http_pprof(server, path, status, media, disposition, body):
+    """net/http/pprof's TestHandlers, and more of its kind."""
+    response = server.get(path)
+    assert response.status == status, response.data
+    assert response.getheader("Content-Type") == media
+    assert response.getheader("X-Content-Type-Options") == "nosniff"
+    assert response.getheader("Content-Disposition") == (disposition and f'attachment; filename="{disposition}"')
+    assert response.getheader("X-Go-Pprof") == ("1" if status != 200 else None)
+    assert "default-src 'none'" in response.getheader("Content-Security-Policy")
+    assert body in (None, response.data)
+    if path == "/debug/pprof/":
+        assert b"Types of profiles available:" in response.data
+
+
+def test_a_difference_has_what_is_new_alone(server):
+    """Nothing blocks in main.block any more; its stack is in the profile, and not in the difference."""
+    whole = rawprofile.Raw(server.ok("/debug/pprof/block"))
+    since = rawprofile.Raw(server.ok("/debug/pprof/block?seconds=1"))
+    assert any("main.block" in str(s) for s in whole.samples)
+    assert not any("main.block" in str(s) for s in since.samples)
+    assert since.header["types"] == whole.header["types"]
+    assert 1e9 <= since.header["duration"] < 20e9
+
+
+def test_several_processes_have_paths_of_their_own(targets, scraped):
+    other = targets.keep("kept", golang.NEWEST, env={"GOGC": "off"})
+    with Served("-p", scraped.pid, "-p", other.pid) as server:
+        page = server.ok("/").decode()
+        assert re.findall(r'<td><a href="/(\d+)/debug/pprof/">', page) == [
+            str(pid) for pid in sorted((scraped.pid, other.pid))]
+        for program in scraped, other:
+            assert server.ok(f"/{program.pid}/debug/pprof/cmdline").decode() == str(program.binary)
+        assert server.get("/debug/pprof/cmdline").status == 404
+        assert server.get(f"/{os.getpid()}/debug/pprof/cmdline").status == 404
+        assert server.get("/1/debug/pprof/cmdline").status == 404
+        metrics = server.ok("/metrics").decode()
+        for program, goroutines in (scraped, None), (other, None):
+            assert re.search(rf'^gospect_goroutines{{pid="{program.pid}",.*}} \d+$', metrics, re.M)
+        assert server.stop() == 0
+
+
+def test_a_process_that_has_ended_is_not_found(targets):
+    program, other = targets.start("kept"), targets.start("kept")
+    server = Served("-p", program.pid, "-p", other.pid)
+    assert server.get(f"/{program.pid}/debug/pprof/heap").status == 200
+    targets.forget(program).stop()
+    assert server.get(f"/{program.pid}/debug/pprof/heap").status == 404
+    targets.forget(other).stop()
+    assert server.process.wait(20) == 0
+    server.stop()
+    assert any("have ended" in line for line in server.words)
+
+
+# --- hostile clients ---
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "10.0.0.1:{port}",
+                                  "localhost.evil.example:{port}", "", "127.0.0.1:{port}, evil.example"])
+def test_a_host_that_is_not_ours_is_refused(server, host):
+    response = server.get("/debug/pprof/heap", headers={"Host": host.format(port=server.port)})
+    assert response.status == 403 and b"Host" in response.data
+    assert server.get("/debug/pprof/cmdline", headers={"Host": f"localhost:{server.port}"}).status == 200
+
+
+def test_a_request_has_one_host(server):
+    twice = f"GET / HTTP/1.1\r\nHost: {server.host}\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    assert b" 403 " in server.raw(twice.encode()).splitlines()[0]
+    for text in "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nConnection: close\r\n\r\n":
+        assert server.raw(text.encode()).split()[1] in (b"403", b"400")
+
+
+def test_a_page_of_another_site_cannot_ask(server):
+    for site in "cross-site", "same-site":
+        assert server.get("/debug/pprof/cmdline", headers={"Sec-Fetch-Site": site}).status == 403
+    assert server.get("/debug/pprof/cmdline", headers={"Sec-Fetch-Site": "same-origin"}).status == 200
+    assert server.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status == 200
+
+
+@pytest.mark.parametrize("path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/debug/pprof/..%2f..%2fetc%2fpasswd",
+                                  "//etc/passwd", "/debug/pprof/heap%00.html/../..", "/proc/self/environ", "/%ff%fe",
+                                  "/debug/pprof/" + "a" * 4000])
+def test_paths_lead_to_no_file(server, path):
+    response = server.get(path)
+    assert response.status in (404, 200) and b"root:" not in response.data
+    assert response.status == 404 or b"heap%00" in path.encode()
+
+
+def test_what_is_no_request_is_refused(server):
+    host = f"Host: {server.host}\r\n".encode()
+    for data, least in ((b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 100000 + b"\r\n\r\n", 400),
+                        (b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n" + host + b"\r\n", 400),
+                        (b"GET / HTTP/1.1\r\n" + host + b"".join(b"H%d: x\r\n" % i for i in range(20000)) + b"\r\n", 400),
+                        (b"PUT / HTTP/1.1\r\n" + host + b"Connection: close\r\n\r\n", 405),
+                        (b"POST /debug/pprof/heap HTTP/1.1\r\n" + host + b"Content-Length: 0\r\nConnection: close\r\n\r\n", 405)):
+        answer = server.raw(data)
+        # The connection may be reset before the answer is read.
+        assert not answer or least <= int(answer.split()[1]) < 500, answer[:100]
+    with server.socket() as s, contextlib.suppress(OSError):
+        s.sendall(b"POST /debug/pprof/symbol HTTP/1.1\r\n" + host + b"Content-Length: 100000000\r\n\r\n")
+        for _ in range(100):
+            s.sendall(b"0x1+" * 16384)
+        pytest.fail("it takes a body without end")
+    server.raw(os.urandom(5000))
+    assert server.ok("/debug/pprof/cmdline")
+
+
+def front_of(server):
+    """The process that talks HTTP, and its parent's other children."""
+    children = [int(p) for p in pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()]
+    return next(p for p in children if process.comm(p) == "gospect-http")
+
+
+def test_the_http_process_has_no_privilege(server):
+    status = process.status(front_of(server))
+    for name in "CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb":
+        assert int(status[name], 16) == 0 or name == "CapBnd", f"{name}: {status[name]}"
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+    if os.geteuid() == 0:
+        assert set(status["Uid"].split()) == {"65534"} and status.get("Groups", "").split() == []
+
+
+def test_thousands_of_connections_are_bounded_and_slow_ones_end(scraped):
+    """They send a byte a second, as slow loris does: each has ten seconds for its request."""
+    with Served("-p", scraped.pid) as server:
+        front = front_of(server)
+        with contextlib.ExitStack() as stack:
+            began = time.monotonic()
+            sockets = [stack.enter_context(socket.socket()) for _ in range(2000)]
+            for s in sockets:
+                s.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    s.connect(("127.0.0.1", server.port))
+            most, is_open = 0, True
+            while is_open and time.monotonic() - began < 60:
+                for s in sockets[:256]:
+                    with contextlib.suppress(OSError):
+                        s.send(b"A")
+                most = max(most, len(os.listdir(f"/proc/{front}/fd")))
+                time.sleep(1)
+                with contextlib.suppress(BlockingIOError):
+                    is_open = bool(sockets[0].recv(100))
+            assert not is_open and time.monotonic() - began >= 10
+            assert 200 < most < 300
+        assert server.ok("/debug/pprof/cmdline")
+
+
+def workers_of(server):
+    children = pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    return [int(p) for p in children if process.comm(p) == "gospect-worker"]
+
+
+def test_a_worker_ends_with_its_client(server):
+    with server.socket() as s:
+        s.sendall(f"GET /debug/pprof/profile?seconds=600 HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
+        process.wait_until(lambda: workers_of(server), what="a worker")
+    process.wait_until(lambda: not workers_of(server), seconds=15, what="the end of the worker")
+
+
+def test_work_at_once_is_limited(server):
+    with contextlib.ExitStack() as stack:
+        for _ in range(16):
+            s = stack.enter_context(server.socket())
+            s.sendall(f"GET /wall?seconds=600 HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
+        process.wait_until(lambda: len(workers_of(server)) >= 12, seconds=30, what="12 workers")
+        response = server.get("/debug/pprof/cmdline")
+        assert response.status == 503 and response.getheader("Retry-After") == "1"
+        assert len(workers_of(server)) == 12
+    process.wait_until(lambda: not workers_of(server), seconds=30, what="the end of the workers")
+    assert server.ok("/debug/pprof/cmdline")
+
+
+def test_the_end_of_gospect_ends_its_work_and_removes_its_agent(targets):
+    program = targets.start("kept")
+    server = Served("-p", program.pid)
+    with server.socket() as s:
+        s.sendall(f"GET /debug/pprof/trace?seconds=600 HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
+        maps = pathlib.Path(f"/proc/{program.pid}/maps")
+        process.wait_until(lambda: "gospect" in maps.read_text(), what="the agent")
+        assert server.stop() == 0
+    assert "gospect" not in maps.read_text() or "rw" not in maps.read_text().split("gospect")[0].splitlines()[-1]
+
+
+def test_without_trace_nothing_is_written_to_the_program(scraped):
+    with Served("-p", scraped.pid, "--no-trace") as server:
+        assert server.get("/debug/pprof/trace").status == 404
+        assert b"trace" not in server.ok("/debug/pprof/").split(b"<h2>More")[0]
+
+
+# --- tokens and TLS ---
+
+def test_a_token_is_needed_where_there_is_one(scraped, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("0123456789abcdef-token\n")
+    with Served("-p", scraped.pid, "--token-file", file) as server:
+        path = "/debug/pprof/cmdline"
+        assert server.get(path).status == 401
+        for wrong in "Bearer 0123456789abcdef-toke", "Bearer ", "Bearer 0123456789abcdef-tokenx", "Basic eDp5", "Basic !", "x":
+            assert server.get(path, headers={"Authorization": wrong}).status == 401
+        assert server.get(path, headers={"Authorization": "Bearer 0123456789abcdef-token"}).status == 200
+        assert " main.parked " in pprof_raw(f"http://x:0123456789abcdef-token@127.0.0.1:{server.port}/debug/pprof/goroutine")
+
+
+def certificate(folder, name, *more):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem", "-subj", f"/CN={name}", "-days", "2",
+                    *more], check=True, capture_output=True)
+    return folder / f"{name}.pem", folder / f"{name}.key"
+
+
+def curl(*args):
+    return subprocess.run(["curl", "-s", "-o", "-", "-w", "%{http_code}", "--max-time", "20", *map(str, args)],
+                          capture_output=True, text=True).stdout
+
+
+def test_clients_need_a_certificate_where_there_is_a_ca(scraped, tmp_path):
+    cert, key = certificate(tmp_path, "server", "-addext", "subjectAltName=IP:127.0.0.1")
+    good, bad = certificate(tmp_path, "good"), certificate(tmp_path, "bad")
+    with Served("-p", scraped.pid, "--tls-cert", cert, "--tls-key", key, "--client-ca", good[0]) as server:
+        url = f"https://{server.host}/debug/pprof/cmdline"
+        assert curl("--cacert", cert, "--cert", good[0], "--key", good[1], url).endswith("scraped200")
+        assert not curl("--cacert", cert, url).endswith("200")
+        assert not curl("--cacert", cert, "--cert", bad[0], "--key", bad[1], url).endswith("200")
+
+
+@pytest.mark.parametrize("args, text", [
+    (("--listen", "0.0.0.0:0"), "can be reached from other machines"),
+    (("--listen", ":0", "--token-file", "token"), "can be reached from other machines"),
+    (("--listen", "127.0.0.1"), "invalid address"),
+    (("--listen", "example.org:80"), "invalid address"),
+    (("--tls-cert", "x"), "need each other"),
+    (("--client-ca", "x"), "needs --tls-cert"),
+    (("--", "true"), "cannot be started here"),
+    (("--core", "x"), "not a running process"),
+])
+def test_wrong_options_are_refused(args, text):
+    assert text in gospect.run("serve", *args).fails(2)
+
+
+def test_files_that_cannot_be_used_are_named(scraped, tmp_path):
+    short = tmp_path / "short"
+    short.write_text("secret\n")
+    assert "has no token" in gospect.run("serve", "-p", scraped.pid, "--token-file", short).fails(1)
+    assert "cannot open" in gospect.run("serve", "-p", scraped.pid, "--token-file", tmp_path / "none").fails(1)
+    failed = gospect.run("serve", "-p", scraped.pid, "--listen", "127.0.0.1:0", "--tls-cert", short, "--tls-key", short)
+    assert "the certificate, the key or the CA is invalid" in failed.fails(1)
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        assert "cannot listen on" in gospect.run("serve", "-p", scraped.pid, "--listen", f"127.0.0.1:{s.getsockname()[1]}").fails(1)

@@ -11,6 +11,9 @@ GOSPECT_BEGIN
 enum gospect_requests_flags {
 	GOSPECT_REQUESTS_PATHS = 1,     /* requests have their critical paths */
 	GOSPECT_REQUESTS_PER_ROUTE = 2, /* requests are grouped by their route, not by `per` */
+	/* All requests that came with one trace id (W3C traceparent) are one, named by it. Others
+	 * are left out. */
+	GOSPECT_REQUESTS_BY_TRACE = 4,
 };
 
 struct gospect_requests_options {
@@ -40,6 +43,7 @@ struct gospect_requests_options {
 	 * without a route, whose path does. NULL: all. */
 	const char *route;
 	uint64_t slower_ns; /* only requests that took longer than this */
+	uint64_t faster_ns; /* only whole requests that took no longer than this; 0: all */
 };
 
 struct gospect_requests;
@@ -56,7 +60,7 @@ struct gospect_requests;
  *	gospect_requests_read(bytes, size, &how, &requests);
  *
  * GOSPECT_ERROR_CORRUPT: they are no trace. GOSPECT_ERROR_FAILED: no request is in it, or none that
- * .route and .slower_ns permit.
+ * .route, .slower_ns and .faster_ns permit.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_requests_read(const void *bytes, size_t size,

@@ -58,6 +58,7 @@ struct report_requests {
 	const char *heading; /* the heading of the groups */
 	const char *per;     /* the label of their groups, or NULL */
 	bool by_function;    /* groups by function, not by a label */
+	bool by_trace;       /* a row is a trace id's */
 	bool groups;
 	bool paths;  /* critical paths, not places */
 	size_t rows; /* at most; 0: all */

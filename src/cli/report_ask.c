@@ -11,14 +11,24 @@
 #include "cli/report_machine.h"
 #include "cli/source_option.h"
 
-enum { KEY_BY = 0x7100, KEY_ONLY, KEY_PER, KEY_ROOT, KEY_WAKERS, KEY_PATHS, KEY_ROUTE, KEY_SLOWER };
+enum {
+	KEY_BY = 0x7100,
+	KEY_ONLY,
+	KEY_PER,
+	KEY_ROOT,
+	KEY_WAKERS,
+	KEY_PATHS,
+	KEY_ROUTE,
+	KEY_SLOWER,
+	KEY_AGAINST
+};
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Table:", 5},
 	{"by", KEY_BY, "WHAT", 0,
 	 "Make a row for each root (start function), func, state, wait or label:KEY. Traces "
-	 "also have request (an HTTP or gRPC request) and machine (what the scheduler and the "
-	 "collector did)",
+	 "also have request (an HTTP or gRPC request), trace (all requests of one trace id) and "
+	 "machine (what the scheduler and the collector did)",
 	 5},
 	{"only", KEY_ONLY, "VALUE", 0,
 	 "With --by label:KEY: show only this value, by function or in the format of -f", 5},
@@ -33,6 +43,9 @@ static const struct argp_option options[] = {
 	 5},
 	{"slower", KEY_SLOWER, "DURATION", 0,
 	 "Traces only: show only requests that took longer than this", 5},
+	{"against-fast", KEY_AGAINST, NULL, 0,
+	 "With --slower: make a differential flame graph of the slow requests against the others",
+	 5},
 	{"wakers", KEY_WAKERS, NULL, 0,
 	 "Traces only: make a profile of the waits. Each stack continues with that of the goroutine that "
 	 "ended the wait",
@@ -60,14 +73,15 @@ static error_t parse_by(struct report_ask *ask, const char *arg, struct argp_sta
 			return 0;
 		}
 	}
-	ask->by_function |= !strcmp(arg, "request");
+	ask->by_trace = !strcmp(arg, "trace");
+	ask->by_function |= !strcmp(arg, "request") || ask->by_trace;
 	ask->machine |= !strcmp(arg, "machine");
-	if (!strcmp(arg, "request") || !strcmp(arg, "machine"))
+	if (!strcmp(arg, "request") || !strcmp(arg, "machine") || ask->by_trace)
 		return 0;
 	if (strncmp(arg, "label:", 6) || !arg[6])
 		return wrong_option(
 			state,
-			"--by: invalid value '%s'; use root, func, state, wait, label:KEY, request or machine",
+			"--by: invalid value '%s'; use root, func, state, wait, label:KEY, request, trace or machine",
 			arg);
 	ask->table.key = GOSPECT_GROUP_LABEL;
 	ask->table.label = arg + 6;
@@ -117,6 +131,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_ROUTE:
 		ask->route = arg;
+		return 0;
+	case KEY_AGAINST:
+		ask->against = true;
 		return 0;
 	case KEY_SLOWER:
 		return parse_duration_option(arg, 1e-6, 1e6, &ask->slower, state);
@@ -176,6 +193,11 @@ static struct error *check_selection(const struct report_ask *ask, const char *v
 {
 	bool labels = ask->table.key == GOSPECT_GROUP_LABEL;
 
+	if (ask->against && (ask->slower <= 0 || ask->format != GOSPECT_HTML || ask->wakers))
+		return error_format(
+			ERROR_USAGE,
+			"%s: --against-fast needs --slower and -o FILE.html, without --wakers",
+			verb);
 	if (!report_ask_selects(ask))
 		return NULL;
 	if (ask->only || ask->compares || ask->machine || (!ask->by_function && !labels))
@@ -287,8 +309,9 @@ static struct error *label_missing(const struct report_ask *ask, const struct re
 	return err;
 }
 
+/* `fast`: those that --slower leaves out. */
 static struct error *read_requests(const struct report_ask *ask, const struct report_file *file,
-				   struct gospect_requests **ret)
+				   bool fast, struct gospect_requests **ret)
 {
 	const struct gospect_requests_options how = {
 		.size = sizeof(how),
@@ -296,11 +319,13 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 		.root = ask->root,
 		.per = ask->per,
 		.name = file->path,
-		.remark = say_remark,
+		.remark = fast ? NULL : say_remark,
 		.flags = (ask->paths ? GOSPECT_REQUESTS_PATHS : 0) |
-			 (ask->per_route ? GOSPECT_REQUESTS_PER_ROUTE : 0),
+			 (ask->per_route ? GOSPECT_REQUESTS_PER_ROUTE : 0) |
+			 (ask->by_trace ? GOSPECT_REQUESTS_BY_TRACE : 0),
 		.route = ask->route,
-		.slower_ns = ask->slower * 1e9,
+		.slower_ns = fast ? 0 : ask->slower * 1e9,
+		.faster_ns = fast ? ask->slower * 1e9 : 0,
 	};
 	struct error *err =
 		library_error(gospect_requests_read(file->bytes, file->size, &how, ret));
@@ -336,10 +361,33 @@ static struct error *write_request_profile(const struct report_ask *ask,
 	return err;
 }
 
+/* The slow requests against those that --slower leaves out. */
+static struct error *write_comparison(const struct report_ask *ask, const struct report_file *file,
+				      const struct gospect_requests *slow, FILE *out)
+{
+	struct gospect_requests *others = NULL;
+	struct gospect_profile *before = NULL, *after = NULL;
+	struct error *err = read_requests(ask, file, true, &others);
+
+	if (!err)
+		err = library_error(gospect_requests_profile(others, &before));
+	if (!err)
+		err = library_error(gospect_requests_profile(slow, &after));
+	if (!err)
+		err = library_error(
+			gospect_profile_write_diff(before, after, gospect_sink_function(put, out)));
+	gospect_profile_destroy(before);
+	gospect_profile_destroy(after);
+	gospect_requests_destroy(others);
+	return err;
+}
+
 static const char *heading_of(const struct report_ask *ask)
 {
 	if (!ask->by_function)
 		return ask->table.label;
+	if (ask->by_trace)
+		return "TRACE";
 	return ask->root ? "FUNCTION" : "REQUEST";
 }
 
@@ -349,13 +397,16 @@ static struct error *write_requests(const struct report_ask *ask, const struct r
 	struct report_requests how = {.heading = heading_of(ask),
 				      .per = ask->per_route ? "ROUTE" : ask->per,
 				      .by_function = ask->by_function,
+				      .by_trace = ask->by_trace,
 				      .groups = ask->groups,
 				      .paths = ask->paths,
 				      .rows = ask->table.rows};
 	struct gospect_requests *requests = NULL;
-	struct error *err = read_requests(ask, file, &requests);
+	struct error *err = read_requests(ask, file, false, &requests);
 
-	if (!err && ask->format)
+	if (!err && ask->against)
+		err = write_comparison(ask, file, requests, out);
+	else if (!err && ask->format)
 		err = write_request_profile(ask, requests, out);
 	else if (!err)
 		err = ask->json ? report_write_requests_json(requests, &how, out)

@@ -115,6 +115,8 @@ static void print_request(const struct gospect_request *r, const struct report_r
 	char time[16];
 
 	add_times(&line, r, narrow);
+	if (how->by_trace)
+		strbuf_addf(&line, "%s ", r->name);
 	if (by_function && *r->method)
 		add_facts(&line, r);
 	else

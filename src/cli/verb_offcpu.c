@@ -85,7 +85,8 @@ static const struct argp argp = {
 /* Whether rows may be start functions if there are no requests. */
 static bool has_fallback(const struct report_ask *ask)
 {
-	return ask->by_function && !ask->root && !ask->groups && !report_ask_selects(ask);
+	return ask->by_function && !ask->root && !ask->groups && !ask->by_trace &&
+	       !report_ask_selects(ask);
 }
 
 static bool needs_trace(const struct report_ask *ask)

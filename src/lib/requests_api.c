@@ -91,6 +91,8 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 	err = trace_spans_read(bytes, size, &how, &r->tables, &r->duration_ns);
 	if (!err)
 		err = inferred_spans_complete(&r->inferred);
+	if (!err && o->flags & GOSPECT_REQUESTS_BY_TRACE)
+		err = requests_join_traces(&r->inner, &r->tables);
 	if (!err)
 		requests_complete(&r->inner, r->duration_ns);
 	return err;
@@ -107,6 +109,11 @@ static struct error *must_check check(const struct gospect_requests *r,
 		       "calls that did not block, make a system call or get preempted are missing from this trace; to see all, record it with gospect trace --root, or use labels");
 	if (r->inner.count)
 		return NULL;
+	if (o->flags & GOSPECT_REQUESTS_BY_TRACE)
+		return error_format(
+			ERROR_FAILED,
+			"no request in %s came with a W3C traceparent; only traces by gospect have its ids",
+			o->name);
 	if (o->label)
 		return error_format(
 			ERROR_FAILED,
@@ -124,6 +131,7 @@ struct wanted {
 	const struct gospect_requests *requests;
 	const regex_t *route; /* NULL: any */
 	uint64_t slower_ns;
+	uint64_t faster_ns; /* 0: any */
 };
 
 static bool is_wanted(const void *arg, const struct traced_request *item)
@@ -132,6 +140,8 @@ static bool is_wanted(const void *arg, const struct traced_request *item)
 	_cleanup_strbuf_ struct strbuf route = STRBUF_INIT;
 
 	if (item->elapsed_ns <= w->slower_ns && w->slower_ns)
+		return false;
+	if (w->faster_ns && (item->cut || item->elapsed_ns > w->faster_ns))
 		return false;
 	if (!w->route)
 		return true;
@@ -172,6 +182,10 @@ static void add_routes(const struct gospect_requests *r, struct strbuf *ret)
 static struct error *must_check none_wanted(const struct gospect_requests_options *o,
 					    const struct strbuf *routes, uint64_t slowest_ns)
 {
+	if (o->faster_ns)
+		return error_format(ERROR_FAILED,
+				    "no whole request in %s took %g ms or less, to compare with",
+				    o->name, o->faster_ns / 1e6);
 	if (o->route && *routes->data && o->slower_ns)
 		return error_format(
 			ERROR_FAILED,
@@ -194,11 +208,13 @@ static struct error *must_check keep_wanted(struct gospect_requests *r,
 					    const struct gospect_requests_options *o)
 {
 	_cleanup_strbuf_ struct strbuf routes = STRBUF_INIT;
-	struct wanted wanted = {.requests = r, .slower_ns = o->slower_ns};
+	struct wanted wanted = {.requests = r,
+				.slower_ns = o->slower_ns,
+				.faster_ns = o->faster_ns};
 	uint64_t slowest_ns = r->inner.count ? r->inner.items[0].elapsed_ns : 0;
 	regex_t route;
 
-	if (!o->route && !o->slower_ns)
+	if (!o->route && !o->slower_ns && !o->faster_ns)
 		return NULL;
 	if (o->route && regcomp(&route, o->route, REG_EXTENDED | REG_NOSUB))
 		return error_format(ERROR_USAGE, "invalid regular expression '%s'", o->route);
@@ -245,7 +261,8 @@ struct gospect_error *gospect_requests_read(const void *bytes, size_t size,
 	o.name = o.name ? o.name : "the trace";
 	if (!err && o.label && o.root)
 		err = error_format(ERROR_USAGE, ".label and .root are mutually exclusive");
-	if (!err && o.flags & ~(uint32_t)(GOSPECT_REQUESTS_PATHS | GOSPECT_REQUESTS_PER_ROUTE))
+	if (!err && o.flags & ~(uint32_t)(GOSPECT_REQUESTS_PATHS | GOSPECT_REQUESTS_PER_ROUTE |
+					  GOSPECT_REQUESTS_BY_TRACE))
 		err = error_format(ERROR_USAGE,
 				   "invalid flags 0x%x; see enum gospect_requests_flags", o.flags);
 	if (!err && !o.label)

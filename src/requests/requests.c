@@ -263,6 +263,127 @@ void request_reset(struct traced_request *item)
 	*item = fresh;
 }
 
+/* ---- by trace id ---- */
+
+/* Where those at the other's place are counted; NULL: no memory. */
+static struct request_place *join_place(struct traced_request *into,
+					const struct request_place *from)
+{
+	const struct span span = {.state = from->state,
+				  .reason = from->reason,
+				  .stack = from->stack};
+	struct request_place *p = find_place(into, &span) ?: new_place(into, &span);
+
+	if (!p)
+		return NULL;
+	p->ns += from->ns;
+	p->count += from->count;
+	if (from->waited_ns > p->waited_ns)
+		p->waited_ns = from->waited_ns;
+	return p;
+}
+
+static bool join_places(struct traced_request *into, const struct traced_request *from)
+{
+	_cleanup_free_ uint32_t *places = calloc(from->place_count + 1, sizeof(*places));
+	bool joined = places;
+
+	for (size_t i = 0; joined && i < from->place_count; i++) {
+		const struct request_place *p = join_place(into, &from->places[i]);
+
+		joined = p;
+		places[i] = p ? p - into->places : 0;
+	}
+	for (size_t i = 0; joined && i < from->wakers.count; i++) {
+		struct waker waker = from->wakers.items[i];
+
+		waker.place = places[waker.place];
+		joined = wakers_add(&into->wakers, &waker);
+	}
+	return joined;
+}
+
+/* Adds all parts of the other. */
+static bool join(struct traced_request *into, const struct traced_request *from)
+{
+	bool joined = join_places(into, from);
+
+	for (size_t i = 0; joined && i < from->interval_count; i++)
+		joined = add_interval(into, from->intervals[i].begin, from->intervals[i].end);
+	for (size_t i = 0; i <= TRACE_WAITING; i++)
+		into->ns[i] += from->ns[i];
+	into->total_ns += from->total_ns;
+	into->edge_ns += from->edge_ns;
+	into->before |= from->before;
+	if (from->begin < into->begin) {
+		into->begin = from->begin;
+		into->facts = from->facts;
+	}
+	if (from->end > into->end) {
+		into->end = from->end;
+		into->last = from->last;
+	}
+	return joined;
+}
+
+/* The number of the request's trace id in names; 0: it has none. */
+static uint32_t trace_of(struct requests *r, const struct span_tables *tables,
+			 const struct traced_request *item, bool *failed)
+{
+	_cleanup_strbuf_ struct strbuf id = STRBUF_INIT;
+	const char *line = intern_get(&tables->texts, item->facts.request);
+	uint32_t number;
+
+	if (!item->facts.request || item->of_several || !item->total_ns ||
+	    !label_text_find(line, "trace_id", &id))
+		return 0;
+	number = utf8_intern(&r->names, id.data, id.length);
+	*failed |= id.failed || number == INTERN_FAILED;
+	return number;
+}
+
+/* Adds it to the first one of its trace, or keeps it as that. */
+static bool join_trace(struct requests *r, size_t i, uint32_t trace, size_t *kept)
+{
+	struct traced_request *item = &r->items[i], *first;
+	uint64_t *place = map_at(&r->by_name, trace);
+	bool joined;
+
+	if (!place)
+		return false;
+	if (*place) {
+		first = &r->items[*place - 1];
+		joined = join(first, item) && count_goroutine(r, first, item->g);
+		release_parts(item);
+		return joined;
+	}
+	first = &r->items[*kept];
+	*first = *item;
+	first->name = first->per = trace;
+	first->goroutines = 0;
+	*place = ++*kept;
+	return count_goroutine(r, first, first->g);
+}
+
+struct error *requests_join_traces(struct requests *r, const struct span_tables *tables)
+{
+	bool failed = false;
+	size_t kept = 0;
+
+	map_release(&r->by_name);
+	map_release(&r->goroutines);
+	for (size_t i = 0; i < r->count; i++) {
+		uint32_t trace = failed ? 0 : trace_of(r, tables, &r->items[i], &failed);
+
+		if (trace && !failed)
+			failed = !join_trace(r, i, trace, &kept);
+		else
+			release_parts(&r->items[i]);
+	}
+	r->count = kept;
+	return failed ? &error_no_memory : NULL;
+}
+
 /* ---- all of them ---- */
 
 static int by_number(uint64_t a, uint64_t b)

@@ -81,6 +81,10 @@ void request_take_facts(struct traced_request *request, const struct span_facts 
 /* Adds a span to the request, with its facts. */
 struct error *request_credit(struct traced_request *request, const struct span *span) must_check;
 
+/* Makes one request of all that came with one trace id, named by it, with the facts of the first;
+ * requests without an id are removed. Before requests_complete(). */
+struct error *requests_join_traces(struct requests *r, const struct span_tables *tables) must_check;
+
 /* Removes all parts of the request. */
 void request_reset(struct traced_request *request);
 

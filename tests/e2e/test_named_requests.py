@@ -118,6 +118,44 @@ def rows_of(file, *args):
                                   *args).ok().out)
 
 
+def test_requests_of_one_trace_are_one_row(named, tmp_path):
+    file = tmp_path / "out.trace"
+    requests = trace(named(), "serve http 400 4 8", file)
+    want = {}
+    for row in rows_of(file):
+        if "trace_id" in row:
+            of = want.setdefault(row["trace_id"], [])
+            of.append(row)
+    rows = json.loads(gospect.run("report", file, "--by", "trace", "-n", 0, "-f", "json").ok().out)
+    assert {row["name"] for row in rows} == set(want) == {q["trace_id"] for q in requests if q["trace_id"]}
+    assert any(len(of) > 1 for of in want.values())
+    for row in rows:
+        of = want[row["name"]]
+        for key in ("wall_ns", "running_ns", "runnable_ns", "syscall_ns", "waiting_ns"):
+            assert row[key] == sum(part[key] for part in of), (row, of)
+        assert row["begin_ns"] == min(part["begin_ns"] for part in of)
+        assert row["end_ns"] == max(part["end_ns"] for part in of)
+        assert max(part["elapsed_ns"] for part in of) <= row["elapsed_ns"] <= sum(part["elapsed_ns"] for part in of)
+        assert row["goroutines"] == len({part["goroutine"] for part in of})
+        assert sum(s["ns"] for s in row["stacks"]) == sum(s["ns"] for part in of for s in part["stacks"])
+    text = gospect.run("report", file, "--by", "trace").ok().text
+    assert "TRACE AND WAITS" in text and rows[0]["name"] in text
+
+
+def test_slow_requests_are_compared_with_the_others(named, tmp_path):
+    file = tmp_path / "out.trace"
+    trace(named(), "serve http 300 4 9", file)
+    rows = rows_of(file)
+    middle = sorted(row["elapsed_ns"] for row in rows)[len(rows) // 2]
+    args = ("--by", "request", "--slower", f"{middle}ns", "--against-fast")
+    page = tmp_path / "diff.html"
+    gospect.run("report", file, *args, "-o", page).ok()
+    shown = json.loads(gospect.run("report", page, "--by", "state", "-f", "json").ok().out)
+    assert sum(row["wall_ns"] for row in shown) == sum(row["wall_ns"] for row in rows if row["elapsed_ns"] > middle)
+    gospect.run("report", file, *args).fails(2)
+    gospect.run("report", file, "--by", "request", "--against-fast", "-o", page).fails(2)
+
+
 def test_routes_and_slow_requests_are_selected(named, tmp_path):
     file = tmp_path / "out.trace"
     requests = trace(named(), "serve http 400 4 7", file)

@@ -158,6 +158,12 @@ func (q *request) traceparent(random *rand.Rand) {
 	}
 }
 
+// join makes it a request of the other's trace.
+func (q *request) join(other *request) {
+	q.TraceID, q.SpanID = other.TraceID, fmt.Sprintf("%016x", q.ID+1)
+	q.parent = "00-" + q.TraceID + "-" + q.SpanID + "-00"
+}
+
 func words(random *rand.Rand) string {
 	return []string{"plain", "with space", "a%b=c", "\u00fcber/\u732b", "q?u#", strings.Repeat("long", 60),
 		"tab\there"}[random.Intn(7)]
@@ -230,6 +236,9 @@ func serve(kind string, n, workers int, seed int64) []request {
 	random := rand.New(rand.NewSource(seed))
 	for i := range s.requests {
 		s.requests[i] = make1(i, random)
+		if i%4 == 3 && s.requests[i-1].TraceID != "" {
+			s.requests[i].join(&s.requests[i-1])
+		}
 	}
 	web := start(s, kind)
 	client := web.Client()

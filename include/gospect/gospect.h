@@ -69,6 +69,7 @@
 #include <gospect/top.h>
 #include <gospect/trace.h>
 #include <gospect/waits.h>
+#include <gospect/why.h>
 #include <gospect/write.h>
 
 #endif

@@ -10,6 +10,8 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 
+#define NO_LIMIT (1ull << 60)
+
 /* The names of a group's files in one version of cgroups. */
 struct names {
 	const char *folder, *limit, *usage, *spare;
@@ -46,44 +48,62 @@ static uint64_t read_spare(const char *group, const char *name)
 	return 0;
 }
 
-static uint64_t room_of(const char *group, const struct names *n)
+/* Without a limit both are UINT64_MAX and 0. */
+static struct memory_group group_of(const char *group, const struct names *n)
 {
+	struct memory_group g = {UINT64_MAX, 0};
 	uint64_t limit, usage, spare;
 
 	if (!read_number(group, n->limit, &limit) || !read_number(group, n->usage, &usage))
-		return UINT64_MAX;
+		return g;
 	spare = read_spare(group, n->spare);
-	usage -= spare < usage ? spare : usage;
-	return limit > usage ? limit - usage : 0;
+	return (struct memory_group){limit, usage - (spare < usage ? spare : usage)};
 }
 
-/* The least room of the group and its ancestors. In a container the mount may show the process's
- * own group as the root, under another name: then that is the last one. */
-static uint64_t room_upwards(const char *mounted, const char *group, const struct names *n)
+static uint64_t room_in(const struct memory_group *g)
 {
-	uint64_t least = UINT64_MAX, room;
+	return g->limit > g->used ? g->limit - g->used : 0;
+}
+
+/* Keeps the group with least room: of this one and its ancestors, and *least. In a container the
+ * mount may show the process's own group as the root, under another name: then that is the last
+ * one. */
+static void look_upwards(const char *mounted, const char *group, const struct names *n,
+			 struct memory_group *least)
+{
 	char path[PATH_MAX];
 	size_t root = strlen(mounted) + strlen(n->folder);
 
 	if (snprintf(path, sizeof(path), "%s%s%s", mounted, n->folder, group) >= (int)sizeof(path))
-		return UINT64_MAX;
+		return;
 	do {
-		room = room_of(path, n);
-		least = room < least ? room : least;
+		struct memory_group g = group_of(path, n);
+
+		if (room_in(&g) < room_in(least))
+			*least = g;
 	} while (cgroup_leave(path, root));
-	return least;
+}
+
+bool memory_group_in(const char *groups, const char *mounted, struct memory_group *ret)
+{
+	struct memory_group least = {UINT64_MAX, 0};
+	char group[PATH_MAX];
+
+	if (cgroup_find(groups, "memory", group))
+		look_upwards(mounted, group, &v1, &least);
+	if (cgroup_find(groups, NULL, group))
+		look_upwards(mounted, group, &v2, &least);
+	*ret = least;
+	/* Version 1 has a number of pages that no machine has, where there is no limit. */
+	return least.limit < NO_LIMIT;
 }
 
 uint64_t memory_room_in(const char *groups, const char *mounted)
 {
-	uint64_t of_v1 = UINT64_MAX, of_v2 = UINT64_MAX;
-	char group[PATH_MAX];
+	struct memory_group least;
 
-	if (cgroup_find(groups, "memory", group))
-		of_v1 = room_upwards(mounted, group, &v1);
-	if (cgroup_find(groups, NULL, group))
-		of_v2 = room_upwards(mounted, group, &v2);
-	return of_v1 < of_v2 ? of_v1 : of_v2;
+	memory_group_in(groups, mounted, &least);
+	return room_in(&least);
 }
 
 static bool charge_of(const char *mounted, const char *group, const struct names *n,

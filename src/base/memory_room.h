@@ -22,4 +22,13 @@ uint64_t memory_room_in(const char *groups, const char *mounted);
 bool memory_charge_in(const char *groups, const char *mounted, uint64_t *ret_charge,
 		      uint64_t *ret_limit);
 
+/* The limit of the group that has least left, and the bytes that count against it. */
+struct memory_group {
+	uint64_t limit;
+	uint64_t used;
+};
+
+/* By the same files, of any process: /proc/PID/cgroup. False: there is no limit. */
+bool memory_group_in(const char *groups, const char *mounted, struct memory_group *ret);
+
 #endif

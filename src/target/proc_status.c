@@ -243,6 +243,19 @@ uint64_t process_start(pid_t pid)
 	return start;
 }
 
+double process_cpu_seconds(pid_t pid)
+{
+	unsigned long long user, system;
+	char path[32], fields[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (!stat_fields(path, fields, sizeof(fields)) ||
+	    sscanf(fields, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+		   &system) != 2)
+		return -1;
+	return (double)(user + system) / sysconf(_SC_CLK_TCK);
+}
+
 char thread_state(pid_t pid, pid_t id)
 {
 	char path[64], fields[1024];

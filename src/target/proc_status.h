@@ -66,6 +66,8 @@ uid_t thread_user(pid_t id);
 bool target_is_kernel_thread(pid_t pid);
 /* The start time of this process, as field 22 has it; 0: no such process. */
 uint64_t process_start(pid_t pid);
+/* The CPU time of all its threads, also of those that have ended; -1: no such process. */
+double process_cpu_seconds(pid_t pid);
 /* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */
 char thread_state(pid_t pid, pid_t id);
 

@@ -38,7 +38,7 @@ VERBS = [("ps",), ("dump",), ("dump", "-f", "json"), ("dump", "--unwind", "fp"),
          ("offcpu", "-d", "0.5", "--by", "label:id"),
          ("offcpu", "-d", "0.5", "--sampled", "--by", "label:id"), ("doctor",), ("top",),
          ("waits",), ("heap",), ("heap", "--kind", "mutex", "-f", "json"),
-         ("memory",), ("memory", "-f", "html")]
+         ("memory",), ("memory", "-f", "html"), ("why", "-d", "0.5"), ("why", "-d", "0.5", "--json")]
 REPORT = re.compile(r"AddressSanitizer|runtime error:|LeakSanitizer|stack smashing|buffer overflow")
 
 

@@ -703,6 +703,23 @@ static void room_for_memory_is_that_of_the_fullest_group_around(void **state)
 	assert_int_equal(memory_room_in("groups", "."), 0);
 }
 
+static void the_fullest_group_has_its_limit_and_what_counts_against_it(void **state)
+{
+	struct memory_group g;
+
+	put_file("groups", "0::/pod/container\n");
+	assert_false(memory_group_in("groups", ".", &g));
+	make_group("pod", "1000\n", "300\n");
+	put_file("pod/memory.stat", "anon 5\ninactive_file 20\n");
+	make_group("pod/container", "max\n", "10\n");
+	assert_true(memory_group_in("groups", ".", &g));
+	assert_int_equal(g.limit, 1000);
+	assert_int_equal(g.used, 280);
+	/* Version 1 has a number where there is no limit. */
+	put_file("pod/memory.max", "9223372036854771712\n");
+	assert_false(memory_group_in("groups", ".", &g));
+}
+
 static void mounts_are_read_whatever_stands_between_their_fields(void **state)
 {
 	struct mount_entry m;
@@ -828,6 +845,7 @@ int main(void)
 		TEST_IN_FOLDER(file_without_a_sigbus_handler_is_read_at_open),
 		TEST_IN_FOLDER(a_truncation_that_nothing_ran_into_is_noticed),
 		TEST_IN_FOLDER(an_unreported_truncation_is_remembered),
+		TEST_IN_FOLDER(the_fullest_group_has_its_limit_and_what_counts_against_it),
 		TEST_IN_FOLDER(room_for_memory_is_that_of_the_fullest_group_around),
 		TEST_IN_FOLDER(room_for_memory_in_a_container_is_that_of_what_is_mounted),
 		TEST_IN_FOLDER(mounts_are_read_whatever_stands_between_their_fields),

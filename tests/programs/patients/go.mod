@@ -1,0 +1,3 @@
+module patients
+
+go 1.17

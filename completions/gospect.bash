@@ -31,7 +31,7 @@ _gospect() {
 		return
 		;;
 	-f | --format)
-		COMPREPLY=($(compgen -W 'text json folded folded-state pprof speedscope firefox html go perfetto dot' -- "$cur"))
+		COMPREPLY=($(compgen -W 'text json folded folded-state pprof speedscope firefox html perf go perfetto dot' -- "$cur"))
 		return
 		;;
 	--unwind)
@@ -48,7 +48,7 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump waits why stack record top trace offcpu heap memory push report symbolize serve doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump waits why stack record top trace offcpu heap memory push report symbolize unwind-info serve doctor --help --version' -- "$cur"))
 		return
 	fi
 	# What is no option is a target.
@@ -100,6 +100,9 @@ _gospect() {
 		;;
 	symbolize)
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))
+		;;
+	unwind-info)
+		COMPREPLY=($(compgen -f -W '-o --output -h --help' -- "$cur"))
 		;;
 	doctor)
 		COMPREPLY=($(compgen -W '-p --pid --container -f --format -h --help' -- "$cur"))

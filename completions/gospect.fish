@@ -6,7 +6,7 @@ function __gospect_targets
 end
 
 function __gospect_verbs
-	gospect --help 2>/dev/null | string replace -rf '^  (\w+) +(\S.*)$' '$1'\t'$2'
+	gospect --help 2>/dev/null | string replace -rf '^  ([\w-]+) +(\S.*)$' '$1'\t'$2'
 end
 
 # Each option and what it does; a line of help has one or two names, two spaces and a text.
@@ -38,10 +38,10 @@ complete -c gospect -n 'test (count (commandline -opc)) -eq 1' -a '--help --vers
 complete -c gospect -n "test (count (commandline -opc)) -gt 1; and not __gospect_after $takes_path $takes_word" -a '(__gospect_options)'
 complete -c gospect -n "__gospect_after $takes_path" -F
 complete -c gospect -n '__gospect_after -p --pid' -a '(__gospect_targets)'
-complete -c gospect -n '__gospect_after -f --format' -a 'text json folded folded-state pprof speedscope firefox html go perfetto'
+complete -c gospect -n '__gospect_after -f --format' -a 'text json folded folded-state pprof speedscope firefox html perf go perfetto'
 complete -c gospect -n '__gospect_after --to' -a 'pyroscope parca otlp'
 complete -c gospect -n '__gospect_after --unwind' -a 'pcsp fp dwarf'
 complete -c gospect -n '__gospect_after --state' -a 'running runnable syscall waiting'
 complete -c gospect -n '__gospect_after --kind' -a 'heap allocs block mutex goroutine threadcreate'
-complete -c gospect -n "__gospect_verb_is report symbolize; and not __gospect_after $takes_word" -F
-complete -c gospect -n "not __gospect_verb_is ps report symbolize; and test (count (commandline -opc)) -gt 1; and not __gospect_after $takes_path $takes_word" -a '(__gospect_targets)'
+complete -c gospect -n "__gospect_verb_is report symbolize unwind-info; and not __gospect_after $takes_word" -F
+complete -c gospect -n "not __gospect_verb_is ps report symbolize unwind-info; and test (count (commandline -opc)) -gt 1; and not __gospect_after $takes_path $takes_word" -a '(__gospect_targets)'

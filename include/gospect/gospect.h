@@ -68,6 +68,7 @@
 #include <gospect/target.h>
 #include <gospect/top.h>
 #include <gospect/trace.h>
+#include <gospect/unwind_info.h>
 #include <gospect/waits.h>
 #include <gospect/why.h>
 #include <gospect/write.h>

@@ -3,6 +3,7 @@
 #define GOSPECT_RECORDED_H
 
 #include <gospect/profile.h>
+#include <gospect/write.h>
 
 GOSPECT_BEGIN
 
@@ -47,13 +48,22 @@ struct gospect_recorded_options {
  * Returns the file as a profile. That of a trace is exact to the nanosecond: a sample is a period
  * in one state. A trace has a goroutine's stack where it stopped, not where it ran: then only its
  * start function is known. Stacks of Go programs in perf.data are computed anew (perf record
- * --call-graph dwarf,1024). The bytes may be freed. GOSPECT_ERROR_CORRUPT says what is wrong with
+ * --call-graph dwarf). The bytes may be freed. GOSPECT_ERROR_CORRUPT says what is wrong with
  * them.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_recorded_profile(const void *bytes, size_t size,
 			 const struct gospect_recorded_options *options,
 			 struct gospect_profile **ret);
+
+/*
+ * perf.data only. Writes the file again for programs that read perf.data: the callchain of each
+ * sample is the stack that gospect_recorded_profile() has, without inlined calls. The registers and
+ * the bytes of stack are left out. `flags` of the options is 0; `label` has no effect.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_recorded_rewrite(const void *bytes, size_t size,
+			 const struct gospect_recorded_options *options, struct gospect_sink sink);
 
 /* What all goroutines did that began at one function. */
 struct gospect_start {

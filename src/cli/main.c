@@ -10,19 +10,19 @@
 #include "cli/command.h"
 #include "cli/stop.h"
 
-static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
-					   &verb_report, &verb_stack, &verb_symbolize,
-					   &verb_top,    &verb_trace, &verb_offcpu,
-					   &verb_waits,  &verb_why,   &verb_heap,
-					   &verb_memory, &verb_push,  &verb_serve,
-					   &verb_doctor};
+static const struct verb *const verbs[] = {&verb_ps,          &verb_dump,  &verb_record,
+					   &verb_report,      &verb_stack, &verb_symbolize,
+					   &verb_top,         &verb_trace, &verb_offcpu,
+					   &verb_waits,       &verb_why,   &verb_heap,
+					   &verb_memory,      &verb_push,  &verb_serve,
+					   &verb_unwind_info, &verb_doctor};
 
 static void print_help(void)
 {
 	printf("Usage: gospect VERB [OPTION...]\n"
 	       "Shows what a running Go program is doing, from outside, without stopping it.\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
+		printf("  %-11s %s\n", verbs[i]->name, verbs[i]->summary);
 	printf("\n"
 	       "`gospect VERB --help` explains a verb. `gospect --version` prints the version.\n");
 }

@@ -5,6 +5,7 @@
 #include "base/outfile.h"
 #include "cli/output_options.h"
 #include "cli/report_ask.h"
+#include "cli/report_perf.h"
 #include "cli/source_option.h"
 
 enum { KEY_DIFF = 0x7000, KEY_EXE };
@@ -58,12 +59,12 @@ static const struct argp argp = {
 	"FILE",
 	"Prints a table of a pprof profile, an execution trace (by gospect or by Go) or a "
 	"perf.data file. It reads all other files that gospect writes, too. It unwinds the Go "
-	"stacks of perf record --call-graph dwarf,1024 itself.\v"
-	"Formats: text and json (a table); pprof, folded, folded-state, speedscope, firefox and html (a profile).\n"
+	"stacks of perf record --call-graph dwarf itself.\v"
+	"Formats: text and json (a table); pprof, folded, folded-state, speedscope, firefox and html (a profile); perf (perf.data again, with right callers, for perf and other programs).\n"
 	"\n"
 	"Examples:\n"
 	"  gospect report out.trace --by label:trace_id --per label:route\n"
-	"  gospect report --diff before.pb.gz after.pb.gz -o diff.html",
+	"  gospect report perf.data -o right.data",
 	children,
 	NULL,
 	NULL};
@@ -74,6 +75,8 @@ static struct error *check(struct report_verb *v)
 
 	if (!v->path)
 		return error_format(ERROR_USAGE, "report: no file; use gospect report FILE");
+	if (report_perf_wanted(&v->output))
+		return report_perf_check(&v->ask, &v->output, v->path);
 	err = report_ask_check(&v->ask, &v->output, "report");
 	if (!err && v->before && v->ask.format && v->ask.format != GOSPECT_HTML)
 		return error_format(ERROR_USAGE,
@@ -112,6 +115,15 @@ static struct error *write_diff(struct report_verb *v, struct report_file *file,
 	return err;
 }
 
+static struct error *write_report(struct report_verb *v, struct report_file *file,
+				  struct outfile *out)
+{
+	if (report_perf_wanted(&v->output))
+		return report_perf_write(file, out);
+	return v->before ? write_diff(v, file, out->stream)
+			 : report_ask_write(&v->ask, file, out->stream);
+}
+
 static struct error *run_report(struct report_verb *v)
 {
 	_cleanup_outfile_ struct outfile out = {0};
@@ -128,8 +140,7 @@ static struct error *run_report(struct report_verb *v)
 	if (!err)
 		err = report_file_open(v->path, v->exe, &file);
 	if (!err)
-		err = v->before ? write_diff(v, &file, out.stream)
-				: report_ask_write(&v->ask, &file, out.stream);
+		err = write_report(v, &file, &out);
 	say_work(NULL);
 	return err ? err : outfile_commit(&out);
 }

@@ -168,43 +168,80 @@ static uint32_t read_varint(struct cursor *c)
 #define MAX_VALUES (1u << 18)
 
 /*
- * The value of a pc-value table at a pc: pairs of (zigzag delta of the value, delta of the pc) from
- * (-1, entry) on; a value holds up to the pc behind it. Source: runtime/symtab.go:pcvalue, step.
+ * A pc-value table: pairs of (zigzag delta of the value, delta of the pc) from (-1, entry) on; a
+ * value holds up to the pc behind it. Source: runtime/symtab.go:pcvalue, step.
  */
-static bool pc_value(const struct pclntab *tab, const struct go_func *f, uint32_t table,
-		     uint64_t pc, int32_t *ret)
+struct pc_values {
+	struct cursor cursor;
+	uint64_t end; /* of the current value */
+	uint32_t value;
+	uint32_t count;
+};
+
+static struct pc_values pc_values_begin(const struct go_func *f, uint32_t table)
 {
-	struct cursor c = cursor_of(tab->pctab.data, tab->pctab.size, "pctab");
-	uint64_t at = f->entry;
-	uint32_t value = -1;
+	struct pc_values v = {
+		.cursor = cursor_of(f->tab->pctab.data, f->tab->pctab.size, "pctab"),
+		.end = f->entry,
+		.value = -1,
+	};
 
-	if (!table)
+	cursor_seek(&v.cursor, table);
+	v.cursor.failed |= !table;
+	return v;
+}
+
+/* False at the end of the function or of the table, or where it is broken. */
+static bool pc_values_next(struct pc_values *v, const struct go_func *f)
+{
+	uint32_t delta;
+
+	if (v->cursor.failed || v->end >= f->end || v->count >= MAX_VALUES)
 		return false;
-	cursor_seek(&c, table);
-	for (uint32_t i = 0; at < f->end && i < MAX_VALUES; i++) {
-		uint32_t delta = read_varint(&c);
+	delta = read_varint(&v->cursor);
+	if (!delta && v->count)
+		return false;
+	v->count++;
+	v->value += delta & 1 ? ~(delta >> 1) : delta >> 1;
+	v->end += (uint64_t)read_varint(&v->cursor) * f->tab->quantum;
+	return !v->cursor.failed;
+}
 
-		if (!delta && i)
-			return false;
-		value += delta & 1 ? ~(delta >> 1) : delta >> 1;
-		at += (uint64_t)read_varint(&c) * tab->quantum;
-		if (c.failed)
-			return false;
-		if (pc < at) {
-			*ret = value;
+static bool pc_value(const struct go_func *f, uint32_t table, uint64_t pc, int32_t *ret)
+{
+	struct pc_values v = pc_values_begin(f, table);
+
+	while (pc_values_next(&v, f)) {
+		if (pc < v.end) {
+			*ret = v.value;
 			return true;
 		}
 	}
 	return false;
 }
 
+static int32_t sp_delta(int32_t value)
+{
+	return value < 0 || value & 7 ? -1 : value;
+}
+
 int32_t pclntab_sp_delta(const struct go_func *f, uint64_t pc)
 {
-	int32_t delta;
+	int32_t value;
 
-	if (!pc_value(f->tab, f, f->pcsp, pc, &delta) || delta < 0 || delta & 7)
-		return -1;
-	return delta;
+	return pc_value(f, f->pcsp, pc, &value) ? sp_delta(value) : -1;
+}
+
+bool pclntab_each_sp_delta(const struct go_func *f,
+			   bool (*visit)(void *arg, uint64_t from, int32_t delta), void *arg)
+{
+	struct pc_values v = pc_values_begin(f, f->pcsp);
+	uint64_t from = f->entry;
+
+	for (; pc_values_next(&v, f); from = v.end)
+		if (v.end > from && !visit(arg, from, sp_delta(v.value)))
+			return false;
+	return from >= f->end || visit(arg, from, -1);
 }
 
 static bool pcdata_value(const struct pclntab *tab, const struct go_func *f, uint32_t which,
@@ -214,7 +251,7 @@ static bool pcdata_value(const struct pclntab *tab, const struct go_func *f, uin
 	uint32_t table;
 
 	return which < f->npcdata && load_u32(tab->funcs, at, &table) &&
-	       pc_value(tab, f, table, pc, ret);
+	       pc_value(f, table, pc, ret);
 }
 
 /* A word of the funcdata table: an offset in `gofunc`; in Go 1.17 an address. */
@@ -333,12 +370,12 @@ static void file_line(const struct pclntab *tab, const struct go_func *f, uint64
 	int32_t index, line;
 	uint32_t offset;
 
-	if (pc_value(tab, f, f->pcfile, pc, &index) && index >= 0 &&
+	if (pc_value(f, f->pcfile, pc, &index) && index >= 0 &&
 	    load_u32(tab->cutab, 4 * ((uint64_t)f->cu_offset + index), &offset) &&
 	    offset != UINT32_MAX)
 		name = load_string(tab->files, offset);
 	ret->file = name ? name : "?";
-	ret->line = pc_value(tab, f, f->pcln, pc, &line) && line > 0 ? line : 0;
+	ret->line = pc_value(f, f->pcln, pc, &line) && line > 0 ? line : 0;
 }
 
 /* "main.Map[go.shape.int,string]" is printed as "main.Map[...]": runtime/symtab.go,

@@ -134,6 +134,11 @@ bool pclntab_find_name(const struct pclntab *tab, const char *name, struct go_fu
  * (arm64); -1 when the table does not say. */
 int32_t pclntab_sp_delta(const struct go_func *f, uint64_t pc);
 
+/* Calls `visit` with the beginning of each range of the function's pcs that has one such distance,
+ * in order, until it is false; gives whether it never was. */
+bool pclntab_each_sp_delta(const struct go_func *f,
+			   bool (*visit)(void *arg, uint64_t from, int32_t delta), void *arg);
+
 /*
  * The frames at a word of a stack, innermost first, at most `max`: one for a pseudo pc, 0 when no
  * function holds the pc. Wrappers are among them; see go_frame_hidden().

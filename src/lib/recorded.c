@@ -13,6 +13,7 @@
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
+#include "lib/sink.h"
 #include "lib/trace_spans.h"
 #include "lib/waker_words.h"
 #include "perfdata/perfdata.h"
@@ -324,6 +325,42 @@ struct gospect_error *gospect_recorded_profile(const void *bytes, size_t size,
 	if (!err)
 		err = read_any(bytes, size, &o, &file);
 	return error_out(err ? err : profile_of_file(&file, ret));
+}
+
+/* ---- perf.data, written again ---- */
+
+static struct error *must_check rewrite(const void *bytes, size_t size,
+					const struct gospect_recorded_options *o,
+					const struct gospect_sink *sink)
+{
+	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
+	const struct remark to = {o->remark, o->arg};
+	struct sink_stream out;
+	struct error *err = sink_open(sink, &out);
+
+	if (err)
+		return err;
+	err = perfdata_rewrite(bytes, size, o->exe, cancel_flag(o->cancel), out.file, &remarks);
+	err = sink_close(&out, err);
+	for (size_t i = 0; !err && i < remarks.count; i++)
+		remark(&to, "%s: %s", o->name, remarks.lines[i]);
+	return err;
+}
+
+struct gospect_error *gospect_recorded_rewrite(const void *bytes, size_t size,
+					       const struct gospect_recorded_options *given,
+					       struct gospect_sink sink)
+{
+	struct gospect_recorded_options o = {0};
+	struct error *err = take_options(given, &o);
+
+	if (!err && o.flags)
+		err = error_format(ERROR_USAGE,
+				   "invalid read flags 0x%x; see enum gospect_recorded_flags",
+				   o.flags);
+	if (!err && gospect_recorded_kind(bytes, size) != GOSPECT_RECORDED_PERF_DATA)
+		err = error_format(ERROR_CORRUPT, "it is not a perf.data file");
+	return error_out(err ? err : rewrite(bytes, size, &o, &sink));
 }
 
 /* ---- goroutines of a trace, by start function ---- */

@@ -69,6 +69,19 @@ static bool no_thread_sp(void *arg, uint64_t *ret)
 	return false;
 }
 
+/* Whether the callers are missing because they are on another stack: no size would be enough. */
+static bool is_switched(const struct recorded_process *p, struct stack words)
+{
+	struct go_func f;
+	uint32_t i = 0;
+
+	while (i < words.count && words.pcs[i] != STACK_PC_TRUNCATED)
+		i++;
+	return i && i < words.count &&
+	       pclntab_find(&p->program->image->functions, stack_pc_lookup(words.pcs[i - 1]), &f) &&
+	       f.flags & (FUNC_SPWRITE | FUNC_TOPFRAME);
+}
+
 static void count_walk(struct chains *c, const struct recorded_process *p,
 		       const struct running_stack *stack)
 {
@@ -76,6 +89,8 @@ static void count_walk(struct chains *c, const struct recorded_process *p,
 		return;
 	c->counts.whole += stack->stack != STACK_NONE && !stack->truncated;
 	c->counts.truncated += stack->stack != STACK_NONE && stack->truncated;
+	c->counts.switched += stack->stack != STACK_NONE && stack->truncated &&
+			      is_switched(p, stacks_get(p->stacks, stack->stack));
 	c->counts.unknown += stack->stack == STACK_NONE;
 }
 
@@ -206,11 +221,27 @@ static struct error *take_go_chain(struct chains *c, const struct recorded_proce
 	return err;
 }
 
+/* A 0 stands where callers are missing. */
+static struct error *take_rewritten(struct chains *c)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < c->chain_count; i++) {
+		uint64_t missing = i + 1 < c->chain_count ? STACK_PC_NO_CALLER : STACK_PC_TRUNCATED;
+
+		err = push(c,
+			   c->chain[i] ? clean(c->chain[i] | (i ? 0 : STACK_PC_EXACT)) : missing);
+	}
+	return err;
+}
+
 static struct error *take_chain(struct chains *c, const struct recorded_process *p,
 				const struct recorded_sample *s)
 {
 	struct error *err = NULL;
 
+	if (s->is_rewritten)
+		return take_rewritten(c);
 	if (p->program && c->chain_count > 1)
 		return take_go_chain(c, p, s);
 	for (size_t i = 0; !err && i < c->chain_count; i++)

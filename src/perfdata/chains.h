@@ -2,7 +2,7 @@
 #ifndef PERFDATA_CHAINS_H
 #define PERFDATA_CHAINS_H
 
-#include "perfdata/frame_record.h"
+#include "image/frame_record.h"
 #include "perfdata/perf_sample.h"
 #include "perfdata/process_table.h"
 
@@ -11,6 +11,7 @@ struct chain_counts {
 	uint64_t samples;
 	uint64_t whole; /* walked to the start of the goroutine or thread */
 	uint64_t truncated;
+	uint64_t switched; /* of the truncated: on another stack of the thread, which perf lacks */
 	uint64_t unknown;
 	uint64_t by_chain;     /* perf's frame pointers alone */
 	uint64_t no_caller;    /* of these, how many lack a caller */

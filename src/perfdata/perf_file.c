@@ -11,13 +11,19 @@
 /* Records of perf's own: tools/lib/perf/include/perf/event.h. */
 enum {
 	RECORD_ATTR = 64,
+	RECORD_EVENT_TYPE = 65,
 	RECORD_TRACING_DATA = 66,
 	RECORD_BUILD_ID = 67,
+	RECORD_FINISHED_ROUND = 68,
+	RECORD_AUXTRACE_INFO = 70,
 	RECORD_AUXTRACE = 71,
+	RECORD_AUXTRACE_ERROR = 72,
 	RECORD_FEATURE = 80,
 	RECORD_COMPRESSED = 81,
+	RECORD_FINISHED_INIT = 82,
 	RECORD_COMPRESSED2 = 83,
 };
+#define FEATURE_TRACING_DATA 1
 
 /* Far more than a real recording has for its size, even packed as tightly as zstd can. */
 #define RECORDS_BASE (2u << 20)
@@ -25,6 +31,7 @@ enum {
 
 #define HEADER_SIZE 8
 #define NO_TIME UINT64_MAX
+#define FIRST_OF_PERF 64 /* from this type on, records are perf's own */
 
 static const char magic[8] = "PERFILE2", magic_big_endian[8] = "2ELIFREP",
 		  magic_old[8] = "PERFFILE";
@@ -126,27 +133,10 @@ static struct error *add_record(struct reader *r, struct perf_record record)
 {
 	struct perf_file *f = r->f;
 
-	switch (record.type) {
-	case PERF_RECORD_LOST:
-		f->lost += word(&record, 8);
-		return NULL;
-	case PERF_RECORD_LOST_SAMPLES:
-		f->lost += word(&record, 0);
-		return NULL;
-	case PERF_RECORD_AUX:
-		f->has_aux = true;
-		return NULL;
-	case PERF_RECORD_MMAP:
-	case PERF_RECORD_MMAP2:
-	case PERF_RECORD_COMM:
-	case PERF_RECORD_FORK:
-	case PERF_RECORD_EXIT:
-	case PERF_RECORD_SAMPLE:
-		break;
-	default:
-		return NULL;
-	}
-	record.time = time_of(f, &record);
+	f->lost += record.type == PERF_RECORD_LOST ? word(&record, 8) : 0;
+	f->lost += record.type == PERF_RECORD_LOST_SAMPLES ? word(&record, 0) : 0;
+	f->has_aux |= record.type == PERF_RECORD_AUX;
+	record.time = record.type < FIRST_OF_PERF ? time_of(f, &record) : NO_TIME;
 	if (record.time == NO_TIME)
 		record.time = r->last_time;
 	r->last_time = record.time;
@@ -194,6 +184,13 @@ static struct error *unpack(struct reader *r, const struct perf_record *record)
 	return perf_unpack(r->unpacker, packed);
 }
 
+static unsigned int feature_number(const struct perf_record *record)
+{
+	uint64_t number = word(record, 0);
+
+	return number < PERF_FEATURES ? number : PERF_FEATURES;
+}
+
 static struct error *take_record(struct reader *r, const struct perf_record *record)
 {
 	switch (record->type) {
@@ -205,11 +202,20 @@ static struct error *take_record(struct reader *r, const struct perf_record *rec
 	case RECORD_FEATURE:
 		if (record->size < 8)
 			return NULL;
-		return perf_read_feature(r->f, word(record, 0) > 255 ? 255 : word(record, 0),
+		return perf_read_feature(r->f, feature_number(record),
 					 (struct bytes){record->body + 8, record->size - 8});
 	case RECORD_COMPRESSED:
 	case RECORD_COMPRESSED2:
 		return unpack(r, record);
+	/* Their meaning depends on their place in the file, or on data behind them. */
+	case RECORD_EVENT_TYPE:
+	case RECORD_TRACING_DATA:
+	case RECORD_FINISHED_ROUND:
+	case RECORD_AUXTRACE_INFO:
+	case RECORD_AUXTRACE:
+	case RECORD_AUXTRACE_ERROR:
+	case RECORD_FINISHED_INIT:
+		return NULL;
 	default:
 		return add_record(r, *record);
 	}
@@ -249,6 +255,8 @@ static struct error *read_records(struct reader *r, struct bytes data)
 		data = (struct bytes){data.data + size, data.size - size};
 		if (behind > data.size)
 			break;
+		if (record.type == RECORD_TRACING_DATA && behind)
+			r->f->features[FEATURE_TRACING_DATA] = (struct bytes){data.data, behind};
 		data = (struct bytes){data.data + behind, data.size - behind};
 	}
 	r->f->cut |= data.size > 0;

@@ -10,9 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cursor.h"
 #include "base/error.h"
 #include "base/map.h"
 #include "image/elf_file.h"
+
+/* Bits of a set of features: tools/perf/util/header.h. */
+#define PERF_FEATURES 256
 
 /* A recorded event, and the contents of its samples. */
 struct perf_attr {
@@ -25,9 +29,14 @@ struct perf_attr {
 	uint64_t registers;  /* which of the user's registers */
 	uint32_t stack_size; /* the most bytes of the user's stack in a sample */
 	bool ids_everywhere; /* sample_id_all: other records end with time and ids, too */
+	/* The callchain has the user's part although the kernel was asked to leave that out
+	 * (exclude_callchain_user): gospect has put it there. */
+	bool is_rewritten;
+	struct bytes raw; /* as the file has it */
+	struct bytes ids; /* of its events, 8 bytes each */
 };
 
-/* A record that the kernel made. */
+/* A record of the recording: the kernel's, or one that perf adds to them. */
 struct perf_record {
 	uint32_t type; /* PERF_RECORD_* */
 	uint16_t misc;
@@ -38,6 +47,7 @@ struct perf_record {
 
 struct perf_build_id {
 	const char *path; /* in the file's bytes */
+	struct bytes record;
 	char id[ELF_BUILD_ID_SIZE];
 };
 
@@ -53,6 +63,7 @@ struct perf_file {
 	struct perf_build_id *build_ids;
 	size_t build_id_count;
 	size_t build_id_capacity;
+	struct bytes features[PERF_FEATURES]; /* without data: the file does not have it */
 	/* "" when the file does not say. */
 	char machine[32]; /* "x86_64", "aarch64" */
 	char host[128];

@@ -8,13 +8,13 @@
 
 /* tools/perf/util/header.h: the features that gospect reads. */
 enum { FEATURE_BUILD_ID = 2, FEATURE_HOST = 3, FEATURE_VERSION = 5, FEATURE_MACHINE = 6 };
-enum { FEATURES = 256 };
 
 #define FILE_HEADER_SIZE 104
 #define PIPE_HEADER_SIZE 16
 /* Size of the id section behind an attr in the header. */
 #define SECTION_SIZE 16
 #define MAX_ATTRS 65536
+#define RECORD_HEADER 8
 #define HAS_SIZE (1u << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE */
 
 static uint64_t u64_at(struct bytes b, size_t at)
@@ -78,6 +78,9 @@ struct error *perf_read_attr(struct perf_file *f, struct bytes attr, struct byte
 		.registers = u64_at(attr, 80),
 		.stack_size = u64_at(attr, 88) & UINT32_MAX,
 		.ids_everywhere = flags >> 18 & 1,
+		.is_rewritten = flags >> 22 & 1 && !(u64_at(attr, 24) & PERF_SAMPLE_STACK_USER),
+		.raw = attr,
+		.ids = ids,
 	};
 	return add_ids(f, ids);
 }
@@ -128,6 +131,7 @@ struct error *perf_read_build_id(struct perf_file *f, uint16_t misc, struct byte
 		return &error_no_memory;
 	new = &f->build_ids[f->build_id_count++];
 	new->path = path;
+	new->record = (struct bytes){body.data - RECORD_HEADER, body.size + RECORD_HEADER};
 	for (size_t i = 0; i < size; i++)
 		snprintf(new->id + 2 * i, 3, "%02x", id[i]);
 	return NULL;
@@ -150,6 +154,8 @@ static struct error *read_build_ids(struct perf_file *f, struct bytes bytes)
 
 struct error *perf_read_feature(struct perf_file *f, unsigned int number, struct bytes bytes)
 {
+	if (number < PERF_FEATURES)
+		f->features[number] = bytes;
 	switch (number) {
 	case FEATURE_BUILD_ID:
 		return read_build_ids(f, bytes);
@@ -171,7 +177,7 @@ static struct error *read_features(struct perf_file *f, struct bytes file, uint6
 {
 	struct error *err = NULL;
 
-	for (unsigned int i = 0; !err && i < FEATURES; i++) {
+	for (unsigned int i = 0; !err && i < PERF_FEATURES; i++) {
 		struct bytes where, feature;
 
 		if (!(u64_at(file, 72 + i / 64 * 8) >> i % 64 & 1))

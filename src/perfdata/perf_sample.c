@@ -96,7 +96,8 @@ bool perf_sample_parse(const struct perf_attr *attr, enum machine machine,
 	struct cursor c = cursor_of(record->body, record->size, "a sample");
 	uint64_t type = attr->sample_type;
 
-	*s = (struct recorded_sample){.period = attr->period ?: 1};
+	*s = (struct recorded_sample){.period = attr->period ?: 1,
+				      .is_rewritten = attr->is_rewritten};
 	s->in_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 	skip(&c, !!(type & PERF_SAMPLE_IDENTIFIER), 8);
 	s->ip = type & PERF_SAMPLE_IP ? cursor_u64(&c) : 0;
@@ -110,15 +111,19 @@ bool perf_sample_parse(const struct perf_attr *attr, enum machine machine,
 		s->period = cursor_u64(&c);
 	if (type & PERF_SAMPLE_READ)
 		skip_read(&c, attr->read_format);
+	s->chain_at = c.at - c.start;
 	if (type & PERF_SAMPLE_CALLCHAIN)
 		take_chain(&c, s);
+	s->chain_end = c.at - c.start;
 	if (type & PERF_SAMPLE_RAW)
 		skip(&c, cursor_u32(&c), 1);
 	if (type & PERF_SAMPLE_BRANCH_STACK)
 		skip_branches(&c, attr->branch_type);
+	s->user_at = c.at - c.start;
 	if (type & PERF_SAMPLE_REGS_USER)
 		take_registers(&c, attr->registers, machine, s);
 	if (type & PERF_SAMPLE_STACK_USER)
 		take_stack(&c, s);
+	s->user_end = c.at - c.start;
 	return !c.failed;
 }

@@ -13,9 +13,14 @@ struct recorded_sample {
 	bool in_kernel;
 	const uint8_t *chain; /* 8 bytes each, at any address; PERF_CONTEXT_* are among them */
 	size_t chain_count;
+	bool is_rewritten;     /* the callchain lacks no caller, but where it has a 0 */
 	struct registers regs; /* the user's; those of a 32-bit process are left out */
 	const uint8_t *stack;  /* from SP on */
 	size_t stack_size;
+	/* Offsets in the body of the record: where the callchain is, or would be; where the user's
+	 * registers and stack are. */
+	uint32_t chain_at, chain_end;
+	uint32_t user_at, user_end;
 };
 
 static inline uint64_t recorded_chain(const struct recorded_sample *s, size_t i)

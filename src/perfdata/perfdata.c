@@ -14,6 +14,7 @@
 #include "image/code.h"
 #include "image/debug_files.h"
 #include "perfdata/chains.h"
+#include "perfdata/perf_rewrite.h"
 #include "perfdata/process_table.h"
 #include "perfdata/remarks.h"
 #include "profile/profile_symbols.h"
@@ -31,6 +32,7 @@ struct reading {
 	const atomic_int *cancel; /* or NULL */
 	const struct perf_file *file;
 	struct profile *profile;
+	struct perf_rewriter *rewriter; /* NULL: the samples become the profile */
 	struct perfdata_remarks *remarks;
 	struct process_table table;
 	struct programs programs;
@@ -310,6 +312,17 @@ static struct error *add_sample(struct reading *r, const struct recorded_process
 	return err ? err : profile_add(r->profile, &sample);
 }
 
+/* `p` is NULL for an idle CPU. */
+static void rewrite_sample(struct reading *r, const struct recorded_process *p,
+			   const struct perf_attr *attr, const struct perf_record *record,
+			   const struct recorded_sample *s)
+{
+	const struct stack words = {.pcs = r->chains.words, .count = p ? r->chains.count : 0};
+
+	perf_rewriter_sample(r->rewriter, record, attr, s, &words,
+			     p && p->program ? &p->program->image->functions : NULL);
+}
+
 /* The process whose mappings apply to a sample. Processes beyond the limit share one without
  * mappings. */
 static struct recorded_process *mapped_process(struct reading *r, struct recorded_process *p)
@@ -333,6 +346,8 @@ static struct error *take_sample(struct reading *r, const struct perf_record *re
 	}
 	if (!s.pid || s.pid == UINT32_MAX) {
 		r->idle++;
+		if (r->rewriter)
+			rewrite_sample(r, NULL, attr, record, &s);
 		return NULL;
 	}
 	if (record->time && (!r->first_time || record->time < r->first_time))
@@ -347,7 +362,11 @@ static struct error *take_sample(struct reading *r, const struct perf_record *re
 		err = make_unwinder(r, mapped);
 	if (!err)
 		err = chains_make(&r->chains, mapped, &s);
-	return err ? err : add_sample(r, p, attr, &s);
+	if (!err && r->rewriter)
+		rewrite_sample(r, mapped, attr, record, &s);
+	else if (!err)
+		err = add_sample(r, p, attr, &s);
+	return err;
 }
 
 static struct error *take_all(struct reading *r)
@@ -364,6 +383,8 @@ static struct error *take_all(struct reading *r)
 			err = take_sample(r, record);
 		else
 			err = process_table_take(&r->table, record);
+		if (r->rewriter && record->type != PERF_RECORD_SAMPLE)
+			perf_rewriter_copy(r->rewriter, record);
 	}
 	return err;
 }
@@ -421,18 +442,18 @@ static const char *plural(uint64_t n)
 static struct error *must_check remark_truncated(struct reading *r)
 {
 	const struct chain_counts *c = &r->chains.counts;
-	uint64_t all = c->whole + c->truncated, size = 0, enough;
+	uint64_t all = c->whole + c->truncated, cut = c->truncated - c->switched, size = 0, enough;
 
 	for (size_t i = 0; i < r->file->attr_count; i++)
 		if (r->file->attrs[i].stack_size > size)
 			size = r->file->attrs[i].stack_size;
-	if (!size || size >= MOST_STACK || c->truncated <= TRUNCATED_PART * all)
+	if (!size || size >= MOST_STACK || cut <= TRUNCATED_PART * all)
 		return NULL;
 	enough = size < 8192 ? 8192 : 4 * size > MOST_STACK ? MOST_STACK : 4 * size;
 	return perfdata_remark(r->remarks,
 			       "%lu of %lu Go stacks are truncated: perf recorded %lu bytes of "
 			       "each; record with perf record --call-graph dwarf,%lu",
-			       c->truncated, all, size, enough);
+			       cut, all, size, enough);
 }
 
 /* Remarks on parts that are missing or cannot be trusted. */
@@ -483,9 +504,8 @@ static struct error *remark_defects(struct reading *r)
 			r->remarks,
 			"%" PRIu64 " of %" PRIu64
 			" stacks by frame pointers lack their innermost caller, shown "
-			"as [caller unknown]; perf record --call-graph dwarf,1024 has "
-			"it",
-			c->no_caller, c->by_chain);
+			"as %s; perf record --call-graph dwarf has it",
+			c->no_caller, c->by_chain, r->rewriter ? "[unknown]" : "[caller unknown]");
 	return err ? err : remark_truncated(r);
 }
 
@@ -506,6 +526,12 @@ static struct error *add_comments(struct reading *r)
 					  "stacks of Go: %" PRIu64 " whole, %" PRIu64
 					  " truncated, %" PRIu64 " unknown",
 					  c->whole, c->truncated, c->unknown);
+	if (!err && c->switched)
+		err = profile_add_comment(
+			r->profile,
+			"%" PRIu64 " of the truncated stacks end where the thread changed its "
+			"stack, of which perf records one",
+			c->switched);
 	if (!err && c->caller_found)
 		err = profile_add_comment(r->profile,
 					  "%" PRIu64 " callers come from the link register",
@@ -550,15 +576,21 @@ static struct error *describe(struct reading *r)
 	return p->command ? NULL : &error_no_memory;
 }
 
+static struct error *take_samples(struct reading *r)
+{
+	struct error *err = take_all(r);
+
+	if (err || r->chains.counts.samples)
+		return err;
+	return error_format(ERROR_CORRUPT, r->idle ? "all its samples are of idle CPUs"
+						   : "it is a perf.data file without samples");
+}
+
 static struct error *read_samples(struct reading *r, struct profile_file *ret)
 {
 	const struct symbol_source source = {frames_of, r, r->cancel};
-	struct error *err = take_all(r);
+	struct error *err = take_samples(r);
 
-	if (!err && !r->chains.counts.samples)
-		err = error_format(ERROR_CORRUPT,
-				   r->idle ? "all its samples are of idle CPUs"
-					   : "it is a perf.data file without samples");
 	if (!err)
 		err = describe(r);
 	if (!err)
@@ -568,23 +600,50 @@ static struct error *read_samples(struct reading *r, struct profile_file *ret)
 	return err;
 }
 
+static struct error *begin_reading(struct reading *r, const void *bytes, size_t size,
+				   const char *exe, struct perf_file *file)
+{
+	struct error *err = perf_file_read(bytes, size, file);
+
+	if (!err)
+		err = check_machine(file);
+	r->file = r->programs.perf = file;
+	r->programs.exe = exe;
+	r->programs.machine = r->chains.machine = machine_of(file);
+	return err;
+}
+
 struct error *perfdata_read(const void *bytes, size_t size, const char *exe,
 			    const atomic_int *cancel, struct profile_file *ret,
 			    struct perfdata_remarks *remarks)
 {
 	_cleanup_perf_file_ struct perf_file file = {0};
-	_cleanup_(reading_release) struct reading r = {.file = &file,
-						       .remarks = remarks,
-						       .cancel = cancel};
-	struct error *err = perf_file_read(bytes, size, &file);
+	_cleanup_(reading_release) struct reading r = {.remarks = remarks, .cancel = cancel};
+	struct error *err = begin_reading(&r, bytes, size, exe, &file);
 
-	if (!err)
-		err = check_machine(&file);
 	if (err)
 		return err;
-	r.programs.perf = &file;
-	r.programs.exe = exe;
-	r.programs.machine = r.chains.machine = machine_of(&file);
 	r.profile = profile_create();
 	return r.profile ? read_samples(&r, ret) : &error_no_memory;
+}
+
+struct error *perfdata_rewrite(const void *bytes, size_t size, const char *exe,
+			       const atomic_int *cancel, FILE *out,
+			       struct perfdata_remarks *remarks)
+{
+	_cleanup_perf_file_ struct perf_file file = {0};
+	_cleanup_(perf_rewriter_release) struct perf_rewriter writer = PERF_REWRITER_INIT(&file);
+	_cleanup_(reading_release) struct reading r = {.rewriter = &writer,
+						       .remarks = remarks,
+						       .cancel = cancel};
+	struct error *err = begin_reading(&r, bytes, size, exe, &file);
+
+	if (!err)
+		err = take_samples(&r);
+	r.strange += writer.left_out;
+	if (!err)
+		err = remark_defects(&r);
+	if (!err && file.has_aux)
+		err = perfdata_remark(remarks, "the data of a hardware tracer is left out");
+	return err ? err : perf_rewriter_write(&writer, out);
 }

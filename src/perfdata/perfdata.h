@@ -8,6 +8,8 @@
 #ifndef PERFDATA_PERFDATA_H
 #define PERFDATA_PERFDATA_H
 
+#include <stdio.h>
+
 #include "perfdata/perf_file.h"
 #include "profile/read.h"
 
@@ -27,6 +29,14 @@ struct perfdata_remarks {
 struct error *perfdata_read(const void *bytes, size_t size, const char *exe,
 			    const atomic_int *cancel, struct profile_file *ret,
 			    struct perfdata_remarks *remarks) must_check;
+/*
+ * Writes the recording again, for perf and other programs that read its files: each sample has the
+ * stack that perfdata_read() finds, without inlined calls. Callers that are not in the recording
+ * are 0.
+ */
+struct error *perfdata_rewrite(const void *bytes, size_t size, const char *exe,
+			       const atomic_int *cancel, FILE *out,
+			       struct perfdata_remarks *remarks) must_check;
 void perfdata_remarks_release(struct perfdata_remarks *remarks);
 #define _cleanup_perfdata_remarks_ __attribute__((cleanup(perfdata_remarks_release)))
 

@@ -160,6 +160,68 @@ def recording(tmp_path_factory):
     return make
 
 
+def stacks(path):
+    """What perf itself prints of a file: the user's part of each stack, innermost first."""
+    return [stack for stack in perf.chains(path) if stack and stack[0] in callers.CALLER]
+
+
+def rewritten(path, folder, *args):
+    right = folder / f"{path.name}.right.data"
+    return right, gospect.run("report", path, "-o", right, *args).ok().words
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_perf_shows_every_caller_of_a_rewritten_file(recording, tmp_path, version):
+    """golang/go#73753: perf's own reading of the recording shows none of them."""
+    path, _ = recording(version)
+    right, words = rewritten(path, tmp_path)
+    shown = stacks(right)
+    assert len(shown) > 50 and not words
+    assert not [stack for stack in shown if stack[1] not in (callers.CALLER[stack[0]], "runtime.newstack")]
+    assert not [stack for stack in stacks(path) if len(stack) > 1 and stack[1] == "main.work"]
+    # Nothing but stacks differs, and nothing of the header is lost.
+    assert perf.periods(right) == perf.periods(path)
+    assert right.stat().st_size < path.stat().st_size / 3
+    again = read(right, tmp_path)[0]
+    found, wrong = callers.judge(again)
+    assert found and not wrong
+
+
+@pytest.mark.parametrize("how", [("-o", "-"), ("-z",), ("-e", "page-faults")],
+                         ids=["pipe", "packed", "two-events"])
+def test_each_kind_of_recording_is_rewritten(targets, tmp_path, how):
+    program = targets.start("callers")
+    path = perf.record(tmp_path / "perf.data", *DWARF, *how, "-p", program.pid, seconds=1)
+    right, _ = rewritten(path, tmp_path)
+    shown = stacks(right)
+    assert len(shown) > 20
+    assert not [stack for stack in shown if stack[1] not in (callers.CALLER[stack[0]], "runtime.newstack")]
+    header = subprocess.run(["perf", "report", "--header-only", "-i", right], capture_output=True, text=True, check=True).stdout
+    assert "# cmdline : " in header and "REGS_USER" not in header and "STACK_USER" not in header
+
+
+def test_rewriting_shows_where_frame_pointers_lack_a_caller(targets, tmp_path):
+    program = targets.start("callers")
+    path = perf.record(tmp_path / "perf.data", "-g", "-p", program.pid, seconds=1)
+    right, words = rewritten(path, tmp_path)
+    leaves = [stack for stack in stacks(right) if stack[0] == "main.leaf"]
+    assert len(leaves) > 20 and all(stack[1] == "[unknown]" for stack in leaves)
+    assert any("shown as [unknown]" in line for line in words)
+
+
+def test_the_recording_itself_is_not_replaced(recording, tmp_path):
+    path, _ = recording(golang.NEWEST)
+    link = tmp_path / "same.data"
+    link.symlink_to(path)
+    before = path.read_bytes()
+    for name in (path, link):
+        assert "would replace the recording" in gospect.run("report", path, "-o", name).fails(2)
+    assert path.read_bytes() == before
+    assert "takes --exe only" in gospect.run("report", path, "-o", tmp_path / "x.data", "--by", "func").fails(2)
+    (tmp_path / "file").write_bytes(b"go 1.22 trace\0\0\0")
+    assert "needs a perf.data file" in gospect.run("report", tmp_path / "file", "-f", "perf").fails(2)
+
+
 def without_cache(folder):
     return {**os.environ, "HOME": str(folder)}
 

@@ -6,6 +6,27 @@
 #include "perfdata/perfdata.h"
 #include "tests/made_file.h"
 
+/* What is written again is as readable, and has the samples. */
+static void rewrite(const uint8_t *data, size_t size)
+{
+	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0}, more = {0};
+	_cleanup_profile_file_ struct profile_file file = {0};
+	char *bytes = NULL;
+	size_t written;
+	FILE *out = open_memstream(&bytes, &written);
+
+	fuzz_require(out);
+	if (!error_dropped(perfdata_rewrite(data, size, NULL, NULL, out, &remarks))) {
+		fclose(out);
+		fuzz_require(written < 1 << 20 || written / 4 < size);
+		fuzz_require(!error_dropped(
+			perfdata_read((uint8_t *)bytes, written, NULL, NULL, &file, &more)));
+	} else {
+		fclose(out);
+	}
+	free(bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
@@ -15,6 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	fuzz_accepted++;
 	fuzz_require(file.profile->count && file.symbols);
+	rewrite(data, size);
 	return 0;
 }
 

@@ -17,7 +17,7 @@
 
 #include "base/cleanup.h"
 #include "golayout/golayout.h"
-#include "perfdata/frame_record.h"
+#include "image/frame_record.h"
 #include "perfdata/perf_sample.h"
 
 struct probe {

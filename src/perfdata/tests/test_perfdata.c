@@ -4,6 +4,7 @@
 
 #include "base/unit_test.h"
 #include "perfdata/map_list.h"
+#include "perfdata/perf_sample.h"
 #include "perfdata/perfdata.h"
 #include "tests/made_file.h"
 
@@ -287,6 +288,75 @@ static void a_process_that_ended_leaves_room_for_others(void **state)
 	free(f.bytes);
 }
 
+/* The samples of a rewritten file: the stack alone, in the order of their times. */
+static void assert_rewritten(const char *bytes, size_t size)
+{
+	static const uint64_t ips[] = {0x401000, 0x401000, 0xffffffff81000000, 0x401001};
+	_cleanup_perf_file_ struct perf_file file = {0};
+	size_t samples = 0;
+
+	assert_null(perf_file_read(bytes, size, &file));
+	assert_false(file.cut || file.unfinished);
+	assert_int_equal(file.attr_count, 1);
+	assert_int_equal(file.attrs[0].sample_type &
+				 (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER),
+			 0);
+	for (size_t i = 0; i < file.count; i++) {
+		struct recorded_sample s;
+
+		if (file.records[i].type != PERF_RECORD_SAMPLE)
+			continue;
+		assert_true(perf_sample_parse(&file.attrs[0], MACHINE_AMD64, &file.records[i], &s));
+		assert_int_equal(s.user_end, file.records[i].size);
+		assert_int_equal(s.ip, ips[samples]);
+		/* The chain of an idle CPU has no kernel's part here, so nothing is left. */
+		assert_int_equal(s.chain_count > 0, s.pid > 0);
+		samples++;
+	}
+	assert_int_equal(samples, 4);
+}
+
+static void assert_same_stacks(const struct profile *a, const struct profile *b)
+{
+	assert_int_equal(a->count, b->count);
+	for (size_t i = 0; i < a->count; i++) {
+		assert_int_equal(a->samples[i].depth, b->samples[i].depth);
+		assert_memory_equal(a->samples[i].pcs, b->samples[i].pcs,
+				    a->samples[i].depth * sizeof(*a->samples[i].pcs));
+	}
+}
+
+static void a_rewritten_file_has_each_stack(void **state)
+{
+	for (int kind = 0; kind < 4; kind++) {
+		_cleanup_perfdata_remarks_ struct perfdata_remarks remarks = {0};
+		struct made_file f, again;
+		struct read r, first;
+		char *bytes = NULL;
+		size_t size, from;
+		FILE *out = open_memstream(&bytes, &size);
+
+		made_begin(&f, kind & 1);
+		from = f.size;
+		make_processes(&f);
+		if (kind & 2)
+			made_pack(&f, from);
+		made_end(&f, kind & 1 ? "" : "x86_64");
+		assert_null(perfdata_rewrite(f.bytes, f.size, NULL, NULL, out, &remarks));
+		fclose(out);
+		assert_rewritten(bytes, size);
+		again = (struct made_file){.bytes = (uint8_t *)bytes, .size = size};
+		read_made(&again, size, &r);
+		assert_processes(&r);
+		read_made(&f, f.size, &first);
+		assert_same_stacks(first.file.profile, r.file.profile);
+		read_release(&first);
+		read_release(&r);
+		free(f.bytes);
+		free(bytes);
+	}
+}
+
 /* xorshift: the same bytes each time. */
 static uint64_t next_random(uint64_t *state)
 {
@@ -402,6 +472,7 @@ static void damaged_bytes_are_harmless(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_rewritten_file_has_each_stack),
 		cmocka_unit_test(samples_belong_to_the_process_of_their_time),
 		cmocka_unit_test(a_pipe_says_the_same),
 		cmocka_unit_test(packed_records_say_the_same),

@@ -1,4 +1,4 @@
-#include "perfdata/frame_record.h"
+#include "image/frame_record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +184,13 @@ struct error *frame_records_at(struct frame_records *r, const struct image *img,
 	for (i = *first - 1; r->changes[i].address <= pc && pc < f.end; i++)
 		*ret = r->changes[i].place;
 	return NULL;
+}
+
+struct error *frame_records_function(struct frame_records *r, const struct image *img,
+				     const struct go_func *f)
+{
+	r->count = 0;
+	return add_function(r, img, f) ? NULL : &error_no_memory;
 }
 
 void frame_records_release(struct frame_records *r)

@@ -5,8 +5,8 @@
  *
  * Source: cmd/internal/obj/x86/obj6.go and arm64/obj7.go, preprocess().
  */
-#ifndef PERFDATA_FRAME_RECORD_H
-#define PERFDATA_FRAME_RECORD_H
+#ifndef IMAGE_FRAME_RECORD_H
+#define IMAGE_FRAME_RECORD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,6 +45,10 @@ struct frame_records {
 /* At the pc, before its instruction runs. The only error is ERROR_NO_MEMORY. */
 struct error *frame_records_at(struct frame_records *r, const struct image *img, uint16_t number,
 			       uint64_t pc, struct record_place *ret) must_check;
+/* All changes of one function, in order, into r->changes, instead of what is there. The last is at
+ * its end. The only error is ERROR_NO_MEMORY. */
+struct error *frame_records_function(struct frame_records *r, const struct image *img,
+				     const struct go_func *f) must_check;
 void frame_records_release(struct frame_records *r);
 
 #endif

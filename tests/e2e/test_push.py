@@ -118,18 +118,18 @@ def test_what_a_failing_server_does_not_take_arrives_later(targets, server, tmp_
     for mode in 503, "half", 429:
         server.mode = mode
         before = len(server.tries)
-        wait_until(lambda: mode in server.tries[before:], 30, f"a try with {mode}")
+        wait_until(lambda: mode in server.tries[before:], what=f"a try with {mode}")
     asked = time.monotonic()
     server.mode = 200
-    wait_until(lambda: server.requests, 30, "the first request that is taken")
+    wait_until(lambda: server.requests, what="the first request that is taken")
     assert time.monotonic() - asked > 1  # Retry-After: 2
     server.mode = 400
-    wait_until(lambda: server.tries[-1] == 400, 30, "one that is refused")
+    wait_until(lambda: server.tries[-1] == 400, what="one that is refused")
     server.mode = 200
     taken = len(server.requests)
-    wait_until(lambda: len(server.requests) > taken + 1, 30, "those after it")
+    wait_until(lambda: len(server.requests) > taken + 1, what="those after it")
     running.send_signal(signal.SIGTERM)
-    words = running.communicate(timeout=30)[1].decode().splitlines()
+    words = running.communicate(timeout=60)[1].decode().splitlines()
     assert running.returncode == 0, words
     numbers = summary(words)
     assert numbers["refused"] == server.tries.count(400) >= 1 and numbers["lost"] == numbers["wait"] == 0
@@ -155,13 +155,13 @@ def test_a_killed_gospect_loses_nothing_that_was_recorded(targets, tmp_path):
         port = closed.getsockname()[1]
     url, spool = f"http://127.0.0.1:{port}", tmp_path / "pyroscope"
     running = gospect.start(*args(url, tmp_path, program.pid), start_new_session=True)
-    wait_until(lambda: spool.exists() and len(list(spool.glob("*.push"))) >= 2, 30, "two requests in the spool")
+    wait_until(lambda: spool.exists() and len(list(spool.glob("*.push"))) >= 2, what="two requests in the spool")
     assert len(members(running.pid)) >= 4
     second = gospect.run(*args(url, tmp_path, program.pid)).fails(1)
     assert "another gospect push uses the spool" in second
     running.kill()
     running.communicate()
-    wait_until(lambda: not members(running.pid), 10, "the end of its processes")
+    wait_until(lambda: not members(running.pid), what="the end of its processes")
     left = list(spool.glob("*.push"))
     assert {path.stat().st_mode & 0o777 for path in left} == {0o600} and spool.stat().st_mode & 0o777 == 0o700
     server = receivers.Pyroscope(port)
@@ -186,7 +186,7 @@ def test_a_full_spool_loses_the_oldest_and_counts_them(targets, tmp_path):
     old.write_bytes(b"x" * ((1 << 20) - 100))
     words = gospect.run(*args(url, tmp_path, program.pid), "--spool-size", 1, "-d", "2s").ok().words
     numbers = summary(words)
-    assert numbers["lost"] == 1 and numbers["wait"] == numbers["requests"] >= 2 and numbers["sent"] == 0
+    assert numbers["lost"] == 1 and numbers["wait"] == numbers["requests"] >= 1 and numbers["sent"] == 0
     assert any("1 requests are lost: the spool" in line and "--spool-size" in line for line in words)
     assert not old.exists()
 
@@ -215,14 +215,14 @@ def test_tls_is_checked_and_the_token_is_sent(targets, tmp_path):
         assert not server.tries
         running = gospect.start(*args(server.url, tmp_path / "spool", program.pid), "--ca-file", right[0],
                                 "--token-file", token, "--header", "X-Scope-OrgID: team")
-        wait_until(lambda: len(server.requests) >= 3, 30, "requests")
+        wait_until(lambda: len(server.requests) >= 3, what="requests")
         senders = [pid for pid in children(running.pid) if status(pid)["Name"] == "gospect-sender"]
         assert len(senders) == 1
         assert_it_has_no_privilege(senders[0])
         token.write_text("renewed")
-        wait_until(lambda: server.requests[-1][1]["Authorization"] == "Bearer renewed", 30, "the new token")
+        wait_until(lambda: server.requests[-1][1]["Authorization"] == "Bearer renewed", what="the new token")
         running.send_signal(signal.SIGINT)
-        words = running.communicate(timeout=30)[1].decode()
+        words = running.communicate(timeout=60)[1].decode()
         assert running.returncode == 0 and "secret" not in words and "renewed" not in words
     finally:
         server.stop()
@@ -256,11 +256,11 @@ def test_a_name_is_followed_from_process_to_process(server, tmp_path):
     for _ in range(2):
         program = Program(binary, "-only", "chan")
         pids.append(str(program.pid))
-        wait_until(lambda: pids[-1] in by_process(server.named("wall")), 30, "its profile")
+        wait_until(lambda: pids[-1] in by_process(server.named("wall")), what="its profile")
         program.assert_well()
         program.stop()
     running.send_signal(signal.SIGTERM)
-    words = running.communicate(timeout=30)[1].decode().splitlines()
+    words = running.communicate(timeout=60)[1].decode().splitlines()
     assert running.returncode == 0 and summary(words)["processes"] == 2
     assert set(by_process(server.named("wall"))) == set(pids)
 
@@ -268,9 +268,9 @@ def test_a_name_is_followed_from_process_to_process(server, tmp_path):
 def test_it_ends_with_the_process_that_it_was_given(targets, server, tmp_path):
     program = targets.start("states", args=("-only", "chan"))
     running = gospect.start(*args(server.url, tmp_path, program.pid))
-    wait_until(lambda: server.requests, 30, "the first request")
+    wait_until(lambda: server.requests, what="the first request")
     targets.forget(program).stop()
-    words = running.communicate(timeout=30)[1].decode().splitlines()
+    words = running.communicate(timeout=60)[1].decode().splitlines()
     assert running.returncode == 0 and summary(words)["wait"] == 0
     other = subprocess.Popen(["sleep", "60"])
     try:

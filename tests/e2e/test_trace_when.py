@@ -51,7 +51,7 @@ def cause_all(program, file):
             time.sleep(FLIGHT + 0.5)  # the condition may rest
         before = set(incidents(file))
         program.ask(command)
-        wait_until(lambda: has_new(program, file, before, reason), 20, f"the file of {command}")
+        wait_until(lambda: has_new(program, file, before, reason), what=f"the file of {command}")
 
 
 @every_version((golang.OLDEST, golang.NEWEST))
@@ -73,7 +73,7 @@ def test_the_file_has_the_whole_request(targets, tmp_path):
     t = Tracing(program.pid, file, "--flight", "5", *options("request /^net/http\\.server/ > 300ms",
                                                              "request /^main\\.no/ > 1ms")).has_begun()
     program.ask("request 400")
-    wait_until(lambda: incidents(file), 20, "an incident's file")
+    wait_until(lambda: incidents(file), what="an incident's file")
     first, = incidents(file)
     rows = json.loads(gospect.run("report", first, "--by", "request", "-f", "json").out)
     assert [row for row in rows if row["whole"] and row["elapsed_ns"] >= 400e6]

@@ -86,6 +86,9 @@ class Programs:
     def probed(self):
         return self._target("probed")
 
+    def named(self):
+        return self._target("named")
+
     def gaps(self):
         return self._target("gaps")
 

@@ -232,6 +232,12 @@ def uprobes(found):
         yield line("  " + name, spread(found["bare"][of]), spread(found["extra"][key]))
 
 
+def names(found):
+    yield line("a traced call of a handler: ns", "nothing traces", "traced, --no-names", "traced", "of it the names")
+    for name in found["nothing"]:
+        yield line(f"  a request with {name}", *(spread(found[key][name]) for key in ("nothing", "unnamed", "named", "naming")))
+
+
 def stops(cases):
     yield line("the world stands still", "times a second", "ms a second", "one: ms", "until all stood: ms", "longest: ms", "who asked")
     for case in cases:
@@ -261,7 +267,7 @@ SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": ma
             "standard": standard, "services": services, "overhead": overhead, "tracing": tracing,
             "together": together, "decoding": decoding, "bursts": bursts,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
-            "uprobes": uprobes, "stops": stops, "pauses": pauses, "page": page}
+            "uprobes": uprobes, "names": names, "stops": stops, "pauses": pauses, "page": page}
 
 
 def render(results):

@@ -24,7 +24,8 @@ FUNCTIONS = ("checked", "unchecked")
 
 
 class Probed:
-    def __init__(self, program):
+    def __init__(self, program, functions=FUNCTIONS):
+        self.functions = functions
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             [*machine.on_core(TARGET_CORE), program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         about = self._answer()
@@ -40,7 +41,7 @@ class Probed:
         """ns a call, of each function."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        return dict(zip(FUNCTIONS, self._answer()))
+        return dict(zip(self.functions, self._answer()))
 
     def end(self):
         self.process.stdin.close()

@@ -172,7 +172,8 @@ gospect_requests_groups(const struct gospect_requests *requests,
 
 /*
  * All requests as one profile: their time by state, wait reason and stack, exact to the nanosecond.
- * Each sample has the label `request`, which is the request's name. It may outlive the requests.
+ * Each sample has the label `request`, which is the request's name, and
+ * `method`, `route` and `status`, where they are known. It may outlive the requests.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_requests_profile(const struct gospect_requests *requests, struct gospect_profile **ret);

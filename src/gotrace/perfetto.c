@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "gotrace/event.h"
+#include "gotrace/label_text.h"
 #include "gotrace/perfetto_packets.h"
 #include "gotrace/perfetto_tracks.h"
 #include "gotrace/trace_format.h"
@@ -26,7 +27,7 @@ enum { MAX_FRAMES = 128 };
 #define LONG_NS 2000000000ull
 
 /* The lowest bits of an interned event name's number: where the name comes from. */
-enum name_kind { NAME_OF_TEXT, NAME_FIXED, NAME_OF_GOROUTINE };
+enum name_kind { NAME_OF_TEXT, NAME_FIXED, NAME_OF_GOROUTINE, NAME_OF_REQUEST };
 #define NAME(kind, number) ((uint64_t)(number) << 2 | (kind))
 
 /* The same for the texts of arguments. */
@@ -76,6 +77,7 @@ struct life {
 	struct lane *lane;
 	struct life *next; /* the next free one */
 	uint32_t labels;   /* a text; 0: none */
+	uint32_t request;  /* slices of its regions up to its request's; 0: that is not open */
 };
 
 struct trace_writer {
@@ -89,8 +91,9 @@ struct trace_writer {
 	struct strbuf text;  /* a name or a stack that is being built */
 	struct strbuf name;  /* of a goroutine */
 	uint64_t generation; /* from 1 on */
-	struct used names;   /* texts that are names of events, in this generation */
-	struct used values;  /* texts that are labels */
+	uint64_t request_count;
+	struct used names;  /* texts that are names of events, in this generation */
+	struct used values; /* texts that are labels */
 	struct used stacks;
 	uint32_t ids;                /* last id of those, which have their own numbers here */
 	uint64_t fixed[FIXED_NAMES]; /* the generation that has this name */
@@ -412,6 +415,7 @@ static void leave_lane(struct trace_writer *w, struct life *life)
 	if (!life->lane)
 		return;
 	end_all_of(w, &life->lane->regions);
+	life->request = 0;
 	end_all_of(w, &life->lane->states);
 	tracks_leave_lane(&w->tracks, life->lane);
 	life->lane = NULL;
@@ -618,16 +622,51 @@ static void schedule(struct trace_writer *w, const struct trace_step *step)
 
 /* ---- the program's own events, and the GC ---- */
 
+/* A slice within the handler's, with the name of its request: "GET /users/7". False: the log does
+ * not have it. */
+static bool name_request(struct trace_writer *w, struct life *life, struct track *track,
+			 const struct trace_step *step)
+{
+	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
+	const char *line = texts_get(w->options.texts, step->arg[2]);
+	uint64_t number = NAME(NAME_OF_REQUEST, ++w->request_count);
+
+	if (!track->open ||
+	    strcmp(texts_get(w->options.texts, step->arg[1]), REQUEST_CATEGORY) != 0 ||
+	    !label_text_find(line, "method", &value))
+		return false;
+	/* HTTP/2 has two handlers, one within the other. */
+	if (life->request)
+		return true;
+	strbuf_reset(&w->text);
+	strbuf_adds(&w->text, value.data);
+	if (label_text_find(line, "path", &value)) {
+		strbuf_addc(&w->text, ' ');
+		strbuf_adds(&w->text, value.data);
+	}
+	w->failed |= w->text.failed || value.failed;
+	packets_intern(&w->packets, TABLE_EVENT_NAMES, number, w->text.data, w->text.length);
+	begin_with(w, track, number, &(struct details){.labels = step->arg[2]});
+	life->request = track->open;
+	return true;
+}
+
 static void regions(struct trace_writer *w, const struct trace_step *step)
 {
-	struct track *track = regions_of(w, life_of(w, step->g));
+	struct life *life = life_of(w, step->g);
+	struct track *track = regions_of(w, life);
 
-	if (step->op == OP_REGION_BEGIN)
+	if (step->op == OP_REGION_BEGIN) {
 		begin(w, track, text_name(w, step->arg[1]), step->arg[2]);
-	else if (step->op == OP_REGION_END)
+	} else if (step->op == OP_REGION_END) {
+		if (life->request && life->request == track->open) {
+			life->request = 0;
+			end(w, track);
+		}
 		end(w, track);
-	else
+	} else if (!name_request(w, life, track, step)) {
 		instant(w, track, text_name(w, step->arg[2]), step->arg[3]);
+	}
 }
 
 static void begin_task(struct trace_writer *w, const struct trace_step *step)
@@ -782,6 +821,7 @@ static void end_life(struct trace_writer *w, void *item)
 		return;
 	end_all_of(w, &life->lane->regions);
 	end_all_of(w, &life->lane->states);
+	life->request = 0;
 	life->state = 0;
 }
 

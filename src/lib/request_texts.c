@@ -43,6 +43,7 @@ bool request_texts_give(const struct span_tables *tables, const struct traced_re
 	const char *line = facts.request ? intern_get(&tables->texts, facts.request) : "";
 	bool given = true;
 
+	ret->status = 0;
 	ret->method = ret->url_path = ret->peer = ret->trace_id = ret->span_id = "";
 	ret->route = facts.route ? intern_get(&tables->texts, facts.route) : "";
 	if (facts.status)

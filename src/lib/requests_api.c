@@ -464,6 +464,9 @@ gospect_requests_groups(const struct gospect_requests *r,
 /* A stack word for the function of a request: this number plus that of the name. */
 #define FUNCTION_WORD (1ull << 40)
 
+/* "method", "request", "route", "status": those that are known. */
+enum { MOST_LABELS = 4 };
+
 /* The state while samples are made. */
 struct request_samples {
 	const struct gospect_requests *requests;
@@ -472,6 +475,8 @@ struct request_samples {
 	size_t capacity;
 	bool of_wakers;
 	struct waker_words words;
+	struct profile_label labels[MOST_LABELS]; /* of the present request */
+	uint32_t label_count;
 };
 
 static size_t request_frames(const void *requests, uint64_t word, struct go_frame *ret, size_t max)
@@ -487,8 +492,7 @@ static size_t request_frames(const void *requests, uint64_t word, struct go_fram
 }
 
 static struct error *must_check add_place(struct request_samples *s,
-					  const struct request_place *place,
-					  const struct profile_label *label)
+					  const struct request_place *place)
 {
 	const struct span_tables *tables = &s->requests->tables;
 	struct intern *strings = &s->profile->strings;
@@ -496,8 +500,8 @@ static struct error *must_check add_place(struct request_samples *s,
 		.state = (enum profile_state)span_state(place->state),
 		.count = place->count,
 		.wall_ns = place->ns,
-		.labels = label,
-		.label_count = 1,
+		.labels = s->labels,
+		.label_count = s->label_count,
 	};
 
 	if (place->state == TRACE_WAITING)
@@ -511,8 +515,7 @@ static struct error *must_check add_place(struct request_samples *s,
 /* A trace does not say where a request was while it ran: that time counts under its own
  * function. */
 static struct error *must_check add_running(struct request_samples *s,
-					    const struct traced_request *from,
-					    const struct profile_label *label)
+					    const struct traced_request *from)
 {
 	uint64_t pcs[] = {STACK_PC_RUNNING, FUNCTION_WORD + from->name};
 	const struct profile_sample sample = {
@@ -522,8 +525,8 @@ static struct error *must_check add_running(struct request_samples *s,
 		.cpu_ns = from->ns[TRACE_RUNNING],
 		.pcs = pcs,
 		.depth = s->requests->has_root ? 2 : 1,
-		.labels = label,
-		.label_count = 1,
+		.labels = s->labels,
+		.label_count = s->label_count,
 	};
 
 	return sample.wall_ns ? profile_add(s->profile, &sample) : NULL;
@@ -532,8 +535,7 @@ static struct error *must_check add_running(struct request_samples *s,
 /* A wait, by who ended it. */
 static struct error *must_check add_ended(struct request_samples *s,
 					  const struct request_place *place,
-					  const struct span_by *ended, const struct waker *times,
-					  const struct profile_label *label)
+					  const struct span_by *ended, const struct waker *times)
 {
 	const struct span_tables *tables = &s->requests->tables;
 	const char *reason = intern_get(&tables->texts, place->reason);
@@ -542,8 +544,8 @@ static struct error *must_check add_ended(struct request_samples *s,
 		.wait = intern_string(&s->profile->strings, reason),
 		.count = times->count,
 		.wall_ns = times->ns,
-		.labels = label,
-		.label_count = 1,
+		.labels = s->labels,
+		.label_count = s->label_count,
 	};
 
 	if (!times->count)
@@ -555,8 +557,7 @@ static struct error *must_check add_ended(struct request_samples *s,
 }
 
 static struct error *must_check add_wakers(struct request_samples *s,
-					   const struct request_place *place,
-					   const struct profile_label *label)
+					   const struct request_place *place)
 {
 	struct waker rest = {.ns = place->ns, .count = place->count};
 	struct error *err = NULL;
@@ -569,26 +570,63 @@ static struct error *must_check add_wakers(struct request_samples *s,
 
 		rest.ns -= w->ns;
 		rest.count -= w->count;
-		err = add_ended(s, place, &ended, w, label);
+		err = add_ended(s, place, &ended, w);
 	}
-	return err ? err : add_ended(s, place, &(struct span_by){0}, &rest, label);
+	return err ? err : add_ended(s, place, &(struct span_by){0}, &rest);
+}
+
+static struct error *must_check add_label(struct request_samples *s, const char *key,
+					  const char *value)
+{
+	struct intern *strings = &s->profile->strings;
+	struct profile_label label;
+
+	if (!*value)
+		return NULL;
+	label.key = intern_string(strings, key);
+	label.value = utf8_intern(strings, value, strlen(value));
+	if (label.key == INTERN_FAILED || label.value == INTERN_FAILED)
+		return &error_no_memory;
+	s->labels[s->label_count++] = label;
+	return NULL;
+}
+
+/* Those of few values: not the path, and not the ids. */
+static struct error *must_check add_labels(struct request_samples *s,
+					   const struct traced_request *from)
+{
+	struct arena arena = {0};
+	struct gospect_request facts;
+	struct error *err = NULL;
+	char status[16] = "";
+
+	s->label_count = 0;
+	if (!request_texts_give(&s->requests->tables, from, &arena, &facts))
+		err = &error_no_memory;
+	if (!err && facts.status)
+		snprintf(status, sizeof(status), "%u", facts.status);
+	if (!err)
+		err = add_label(s, "method", facts.method);
+	if (!err)
+		err = add_label(s, "request", name_of(s->requests, from->name));
+	if (!err)
+		err = add_label(s, "route", facts.route);
+	if (!err)
+		err = add_label(s, "status", status);
+	arena_release(&arena);
+	return err;
 }
 
 static struct error *must_check add_request(struct request_samples *s,
 					    const struct traced_request *from)
 {
-	struct intern *strings = &s->profile->strings;
-	const char *name = name_of(s->requests, from->name);
-	const struct profile_label label = {intern_string(strings, "request"),
-					    utf8_intern(strings, name, strlen(name))};
-	struct error *err;
+	struct error *err = add_labels(s, from);
 
-	if (label.key == INTERN_FAILED || label.value == INTERN_FAILED)
-		return &error_no_memory;
-	err = s->of_wakers ? NULL : add_running(s, from, &label);
+	if (!err && !s->of_wakers)
+		err = add_running(s, from);
 	for (size_t i = 0; !err && i < from->place_count; i++)
-		err = s->of_wakers ? add_wakers(s, &from->places[i], &label)
-				   : add_place(s, &from->places[i], &label);
+		err = s->of_wakers ? add_wakers(s, &from->places[i])
+				   : add_place(s, &from->places[i]);
 	return err;
 }
 

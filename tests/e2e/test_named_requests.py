@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from lib import golang, gospect, grpc, tracing
+from lib import golang, gospect, grpc, perfetto, pprof, tracing
 from lib.params import every_build
 from lib.process import wait_until
 
@@ -111,6 +111,23 @@ def test_names_are_not_read_when_they_are_not_wanted(named):
     assert status == 0, err
     rows = json.loads(out)
     assert len(rows) == len(requests) and not any(key in row for row in rows for key in FACTS)
+
+
+def test_slices_in_perfetto_and_labels_in_pprof_have_names(named, tmp_path):
+    if not perfetto.protos():
+        pytest.skip("the package perfetto cannot be had from PyPI")
+    program = named()
+    requests = trace(program, "serve http2 200 4 5", tmp_path / "out.pftrace")
+    seen = perfetto.Trace((tmp_path / "out.pftrace").read_bytes())
+    assert not seen.wrong, seen.wrong[:3]
+    names = [name for track in seen.tracks.values() for name, *_ in track.slices if " /" in name and "gospect" not in name]
+    assert sorted(names) == sorted(f"{shown['method']} {shown['path']}" for shown in map(as_shown, requests))
+
+    requests = trace(program, "serve http 200 4 6", tmp_path / "out.trace")
+    gospect.run("report", tmp_path / "out.trace", "--by", "request", "-o", tmp_path / "p.pb.gz").ok()
+    profile = pprof.read(tmp_path / "p.pb.gz")
+    shown = {tuple(sample.labels.get(key, "") for key in ("method", "route", "status")) for sample in profile.samples}
+    assert shown == {(request["method"], request["route"], str(request["status"])) for request in requests}
 
 
 def rows_of(file, *args):

@@ -1,0 +1,1 @@
+// A package with a file of assembly may declare functions without a body.

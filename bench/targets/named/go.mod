@@ -1,0 +1,3 @@
+module named
+
+go 1.23

@@ -35,7 +35,7 @@ struct gospect_footprint_info {
 	uint64_t cgroup_bytes;   /* charged to its control group; 0: not known */
 	uint64_t cgroup_limit;   /* UINT64_MAX: none */
 	uint64_t heap_bytes;     /* that counts against the collector's goal */
-	uint64_t heap_goal;      /* larger than INT64_MAX: none */
+	uint64_t heap_goal;      /* UINT64_MAX: none */
 	uint64_t swapped_bytes;
 	uint64_t goroutines;
 };

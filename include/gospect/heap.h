@@ -4,6 +4,7 @@
 #define GOSPECT_HEAP_H
 
 #include <gospect/profile.h>
+#include <gospect/write.h>
 
 GOSPECT_BEGIN
 
@@ -37,6 +38,14 @@ struct gospect_heap_options {
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_heap_profile(struct gospect_target *target, const struct gospect_heap_options *options,
 		     struct gospect_profile **ret);
+
+/*
+ * Writes the text that runtime/pprof writes of this profile with debug=1: counters that are not
+ * scaled, addresses, and a line for each frame. `kind` is an enum gospect_heap_kind. A heap profile
+ * ends with runtime.MemStats, in which tiny allocations that a P has not reported yet are missing.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_heap_write_text(struct gospect_target *target, uint32_t kind, struct gospect_sink sink);
 
 GOSPECT_END
 

@@ -18,6 +18,7 @@ struct heap_verb {
 	struct gospect_heap_options how;
 	struct report_table table;
 	enum gospect_format format; /* GOSPECT_TEXT, GOSPECT_JSON: tables */
+	bool is_debug;              /* the text that runtime/pprof writes with debug=1 */
 };
 
 static const struct argp_option options[] =
@@ -86,8 +87,8 @@ static const struct argp argp =
 	 "Prints a profile that the Go runtime of a program keeps by itself: memory in use by the "
 	 "stacks that allocated it, and others. The values are those that the program's own "
 	 "/debug/pprof has; it does not need to have that. The program is not stopped.\v"
-	 "Formats: text and json (a table), pprof (.pb.gz, .pprof), folded (.folded), speedscope "
-	 "(.json), html (.html).\n"
+	 "Formats: text and json (a table), debug1 (the text of /debug/pprof/NAME?debug=1), pprof "
+	 "(.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html).\n"
 	 "\n"
 	 "Examples:\n"
 	 "  gospect heap server -o heap.pb.gz\n"
@@ -101,14 +102,15 @@ static struct error *choose_format(struct heap_verb *v)
 	const struct output_options *o = &v->request.output;
 	enum gospect_format format = GOSPECT_TEXT;
 
-	if (o->format)
+	v->is_debug = o->format && !strcmp(o->format, "debug1");
+	if (o->format && !v->is_debug)
 		format = format_named(o->format);
-	else if (o->path && format_for_profile(o->path))
+	else if (!v->is_debug && o->path && format_for_profile(o->path))
 		format = format_for_profile(o->path);
 	if (!format || format == GOSPECT_FOLDED_STATE || format == GOSPECT_FIREFOX)
 		return error_format(
 			ERROR_USAGE,
-			"heap: unknown format '%s'; use text, json, pprof, folded, speedscope or html",
+			"heap: unknown format '%s'; use text, json, debug1, pprof, folded, speedscope or html",
 			o->format ?: "firefox");
 	v->format = format;
 	return output_check(o, "heap", format);
@@ -123,7 +125,12 @@ static struct error *check(struct heap_verb *v)
 				    "heap: --live needs the kind heap or allocs; leave out --kind");
 	if (!err && v->how.live && v->request.target.core)
 		return error_format(ERROR_USAGE, "heap: --live and --core are mutually exclusive");
-	return err ? err : choose_format(v);
+	if (!err)
+		err = choose_format(v);
+	if (!err && v->how.live && v->is_debug)
+		return error_format(ERROR_USAGE,
+				    "heap: --live and -f debug1 are mutually exclusive");
+	return err;
 }
 
 static void cleanup_profile_of_heap(struct gospect_profile **p)
@@ -151,6 +158,9 @@ static struct error *take_and_write(void *verb, const struct cli_target *s, stru
 	_cleanup_(cleanup_profile_of_heap) struct gospect_profile *profile = NULL;
 	struct error *err;
 
+	if (v->is_debug)
+		return library_error(
+			gospect_heap_write_text(s->handle, v->how.kind, output_sink(out)));
 	if (v->how.live)
 		stop_on_signals();
 	v->how.size = sizeof(v->how);

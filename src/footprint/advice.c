@@ -24,7 +24,7 @@ static uint64_t gain_of_lower_gogc(const struct gc_pacing *gc)
 {
 	uint64_t lower = gc->marked + gc->marked / 100 * LOWER_GOGC;
 
-	if (!gc->known || gc->percent <= LOWER_GOGC || gc->is_limited || gc->goal == UINT64_MAX)
+	if (!gc->known || gc->percent <= LOWER_GOGC || gc->is_limited || gc->goal > GC_MOST_GOAL)
 		return 0;
 	return gc->goal > lower ? gc->goal - lower : 0;
 }

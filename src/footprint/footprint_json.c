@@ -46,7 +46,7 @@ static void write_gc(const struct footprint *f, FILE *out)
 	const struct gc_pacing *gc = &f->gc;
 
 	fputs("\"gc\":{", out);
-	write_number("goal_bytes", gc->goal, gc->goal <= INT64_MAX, out);
+	write_number("goal_bytes", gc->goal, gc->goal <= GC_MOST_GOAL, out);
 	fprintf(out, ",\"heap_bytes\":%" PRIu64 ",\"marked_bytes\":%" PRIu64 ",\"gogc\":%d,",
 		gc->live, gc->marked, gc->percent);
 	write_number("memory_limit_bytes", gc->limit, gc->limit != UINT64_MAX, out);

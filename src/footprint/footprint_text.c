@@ -93,7 +93,7 @@ static void write_gc(const struct footprint *f, FILE *out)
 		return;
 	fprintf(out, "garbage collector: heap %s, goal %s, %s alive in the last cycle; ",
 		amount_text(gc->live, live),
-		gc->goal > INT64_MAX ? "none" : amount_text(gc->goal, goal),
+		gc->goal > GC_MOST_GOAL ? "none" : amount_text(gc->goal, goal),
 		amount_text(gc->marked, marked));
 	if (gc->percent < 0)
 		fputs("GOGC=off", out);

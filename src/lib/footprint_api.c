@@ -94,7 +94,7 @@ static void describe(struct gospect_footprint *m)
 		.cgroup_bytes = f->charge,
 		.cgroup_limit = f->limit,
 		.goroutines = f->goroutines,
-		.heap_goal = f->gc.goal,
+		.heap_goal = f->gc.goal > GC_MOST_GOAL ? UINT64_MAX : f->gc.goal,
 		.heap_bytes = f->gc.live,
 		.swapped_bytes = f->swapped,
 	};

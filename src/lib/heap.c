@@ -221,28 +221,70 @@ static struct error *must_check no_events(const struct gospect_target *t, enum b
 		name, call);
 }
 
+static struct error *must_check read_blocking(const struct gospect_target *t,
+					      const struct heap_variables *v, enum bucket_kind kind,
+					      struct runtime_buckets *ret, uint64_t *ret_rate,
+					      double *ret_ticks)
+{
+	const struct buckets_wanted wanted = {.kind = kind, .cancel = t->cancel};
+	struct error *err =
+		read_rate(t, kind == BUCKET_BLOCK ? v->block_rate : v->mutex_rate, ret_rate);
+
+	if (!err)
+		err = runtime_buckets_read(t->target, t->layout, v, &wanted, ret);
+	if (!err && !ret->count)
+		err = no_events(t, kind, *ret_rate);
+	if (!err && ret->count)
+		err = ticks_per_ns(t, v, ret_ticks);
+	if (!err)
+		remark_uncertain(t, ret);
+	return err;
+}
+
 static struct error *must_check add_blocking(struct profile *p, const struct gospect_target *t,
 					     const struct heap_variables *v, enum bucket_kind kind)
 {
 	_cleanup_runtime_buckets_ struct runtime_buckets b = {0};
-	const struct buckets_wanted wanted = {.kind = kind, .cancel = t->cancel};
 	bool scales = kind == BUCKET_MUTEX && t->layout->minor < FIRST_WITH_SCALED_MUTEXES;
 	uint64_t rate;
 	double ticks;
 	struct error *err = heap_begin(p, kind);
 
 	if (!err)
-		err = read_rate(t, kind == BUCKET_BLOCK ? v->block_rate : v->mutex_rate, &rate);
-	if (!err)
-		err = runtime_buckets_read(t->target, t->layout, v, &wanted, &b);
-	if (!err && !b.count)
-		err = no_events(t, kind, rate);
-	if (!err && b.count)
-		err = ticks_per_ns(t, v, &ticks);
+		err = read_blocking(t, v, kind, &b, &rate, &ticks);
 	if (err || !b.count)
 		return err;
-	remark_uncertain(t, &b);
 	return heap_add_blocking(p, t, &b, kind, scales ? (int64_t)rate : 1, ticks);
+}
+
+/* ---- for the text of debug=1 ---- */
+
+struct error *heap_read_memory(const struct gospect_target *t, struct runtime_buckets *ret,
+			       int64_t *ret_rate)
+{
+	struct heap_variables v;
+	struct error *err = heap_variables_find(t->image, t->layout, &v);
+
+	if (!err)
+		err = read_memory(t, &v, false, ret, ret_rate);
+	if (!err)
+		remark_uncertain(t, ret);
+	return err;
+}
+
+struct error *heap_read_blocking(const struct gospect_target *t, enum bucket_kind kind,
+				 struct runtime_buckets *ret, int64_t *ret_rate,
+				 double *ret_ticks_per_ns)
+{
+	struct heap_variables v;
+	uint64_t rate = 0;
+	struct error *err = heap_variables_find(t->image, t->layout, &v);
+
+	*ret_ticks_per_ns = 0;
+	if (!err)
+		err = read_blocking(t, &v, kind, ret, &rate, ret_ticks_per_ns);
+	*ret_rate = (int64_t)rate;
+	return err;
 }
 
 /* ---- all ---- */

@@ -29,6 +29,15 @@ struct error *heap_add_blocking(struct profile *p, const struct gospect_target *
  * "[...]". */
 struct pclntab heap_functions(const struct gospect_target *t);
 
+/* The buckets of memory, as the runtime shows them, and runtime.MemProfileRate. */
+struct error *heap_read_memory(const struct gospect_target *t, struct runtime_buckets *ret,
+			       int64_t *ret_rate) must_check;
+/* The buckets of blocking or of mutexes: none if nothing happened yet; their rate, and the ticks of
+ * a nanosecond, which are 0 if there are no buckets. */
+struct error *heap_read_blocking(const struct gospect_target *t, enum bucket_kind kind,
+				 struct runtime_buckets *ret, int64_t *ret_rate,
+				 double *ret_ticks_per_ns) must_check;
+
 /* Goroutines and threads: count alone. */
 struct error *heap_add_goroutines(struct profile *p, struct gospect_target *t,
 				  struct profile_symbols **ret) must_check;

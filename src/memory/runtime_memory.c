@@ -56,37 +56,61 @@ static uint64_t sum_at(const struct deltas *d, int64_t offset)
 	return sum;
 }
 
-/* The bytes of an object of this class; 0: no span has it. */
+/* class_to_size of sizeclasses.go, the same in Go 1.17 to 1.27. What spans say is preferred. */
 static void class_sizes(const struct heap_spans *spans, uint64_t ret[MOST_CLASSES])
 {
+	static const uint16_t known[] = {0,     8,     16,    24,    32,    48,    64,    80,
+					 96,    112,   128,   144,   160,   176,   192,   208,
+					 224,   240,   256,   288,   320,   352,   384,   416,
+					 448,   480,   512,   576,   640,   704,   768,   896,
+					 1024,  1152,  1280,  1408,  1536,  1792,  2048,  2304,
+					 2688,  3072,  3200,  3456,  4096,  4864,  5376,  6144,
+					 6528,  6784,  6912,  8192,  9472,  9728,  10240, 10880,
+					 12288, 13568, 14336, 16384, 18432, 19072, 20480, 21760,
+					 24576, 27264, 28672, 32768};
+
 	memset(ret, 0, MOST_CLASSES * sizeof(*ret));
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		ret[i] = known[i];
 	for (size_t i = 0; i < spans->count; i++)
 		if (spans->items[i].state == SPAN_IN_USE && spans->items[i].size_class)
 			ret[spans->items[i].size_class] = spans->items[i].element_size;
 }
 
-static uint64_t objects_of(const struct deltas *d, const struct heap_spans *spans)
+/* The counts of large objects lie behind their bytes, and that of tiny ones before them. */
+#define COUNT_BEHIND 8
+#define TINY_BEFORE 8
+
+static void take_objects(const struct deltas *d, const struct heap_spans *spans,
+			 struct memory_classes *c, struct heap_counts *counts)
 {
-	int32_t small = d->n->delta_small_alloc, freed = d->n->delta_small_free;
-	int64_t classes = ((int64_t)d->n->delta_large_free - small) / 8;
+	const struct golayout_numbers *n = d->n;
+	int64_t classes = ((int64_t)n->delta_large_free - n->delta_small_alloc) / 8;
 	uint64_t sizes[MOST_CLASSES];
-	uint64_t bytes = sum_at(d, d->n->delta_large_alloc) - sum_at(d, d->n->delta_large_free);
 
 	class_sizes(spans, sizes);
-	for (int64_t i = 0; i < classes && i < MOST_CLASSES; i++)
-		bytes += (sum_at(d, small + i * 8) - sum_at(d, freed + i * 8)) * sizes[i];
-	return bytes;
+	counts->tiny = sum_at(d, n->delta_large_alloc - TINY_BEFORE);
+	counts->frees = sum_at(d, n->delta_large_free + COUNT_BEHIND);
+	counts->freed_bytes = sum_at(d, n->delta_large_free);
+	c->heap_objects = sum_at(d, n->delta_large_alloc) - counts->freed_bytes;
+	for (int64_t i = 0; i < classes && i < MOST_CLASSES; i++) {
+		uint64_t frees = sum_at(d, n->delta_small_free + i * 8);
+
+		counts->frees += frees;
+		counts->freed_bytes += frees * sizes[i];
+		c->heap_objects += (sum_at(d, n->delta_small_alloc + i * 8) - frees) * sizes[i];
+	}
 }
 
 static void take_heap(const struct deltas *d, const struct heap_spans *spans,
-		      struct memory_classes *c)
+		      struct memory_classes *c, struct heap_counts *counts)
 {
 	const struct golayout_numbers *n = d->n;
 	uint64_t in_heap = sum_at(d, n->delta_in_heap), stacks = sum_at(d, n->delta_in_stacks);
 	uint64_t buffers = sum_at(d, n->delta_in_work_bufs);
 	uint64_t bits = sum_at(d, n->delta_in_program_bits);
 
-	c->heap_objects = objects_of(d, spans);
+	take_objects(d, spans, c, counts);
 	c->heap_unused = at_least_0(in_heap, c->heap_objects);
 	c->heap_released = sum_at(d, n->delta_released);
 	c->heap_stacks = stacks;
@@ -97,7 +121,7 @@ static void take_heap(const struct deltas *d, const struct heap_spans *spans,
 
 static struct error *must_check read_heap(struct target *t, const struct golayout *lay,
 					  const struct memory_variables *v,
-					  const struct heap_spans *spans, struct memory_classes *c)
+					  const struct heap_spans *spans, struct runtime_memory *m)
 {
 	const struct golayout_numbers *n = &lay->n;
 	_cleanup_free_ uint8_t *bytes = calloc(GENERATIONS, n->delta_size + 1);
@@ -108,7 +132,7 @@ static struct error *must_check read_heap(struct target *t, const struct golayou
 		return &error_no_memory;
 	err = target_read(t, stats_at_heap(n, v->stats), bytes, GENERATIONS * d.size);
 	if (!err)
-		take_heap(&d, spans, c);
+		take_heap(&d, spans, &m->classes, &m->counts);
 	return err;
 }
 
@@ -181,7 +205,7 @@ const char *memory_class_at(const struct memory_classes *classes, size_t i, uint
 
 /* The pacer's inputs beside those that struct gc_pacing has. */
 struct pacer {
-	uint64_t percent_goal, heap_free, allocated, freed, ready, triggered, sweep_trigger;
+	uint64_t limit, percent_goal, heap_free, allocated, freed, ready, triggered, sweep_trigger;
 };
 
 static struct error *must_check read_pacer(struct target *t, const struct golayout *lay,
@@ -189,13 +213,13 @@ static struct error *must_check read_pacer(struct target *t, const struct golayo
 					   struct pacer *p)
 {
 	const struct golayout_numbers *n = &lay->n;
-	uint64_t limit = 0, goal_at = gc_at_percent_goal(n, v->controller), percent = 0;
+	uint64_t goal_at = gc_at_percent_goal(n, v->controller), percent = 0;
 	const struct {
 		uint64_t address;
 		uint64_t *value;
 	} words[] = {
 		{gc_at_percent(n, v->controller), &percent},
-		{gc_at_memory_limit(n, v->controller), &limit},
+		{gc_at_memory_limit(n, v->controller), &p->limit},
 		{goal_at ? goal_at : gc_at_heap_goal(n, v->controller), &p->percent_goal},
 		{gc_at_heap_live(n, v->controller), &gc->live},
 		{gc_at_heap_marked(n, v->controller), &gc->marked},
@@ -212,21 +236,21 @@ static struct error *must_check read_pacer(struct target *t, const struct golayo
 	for (size_t i = 0; !err && i < ARRAY_SIZE(words); i++)
 		err = read_optional(t, words[i].address, words[i].value);
 	gc->percent = (int32_t)(uint32_t)percent;
-	gc->limit = limit && limit < INT64_MAX ? limit : UINT64_MAX;
+	gc->limit = p->limit && p->limit < INT64_MAX ? p->limit : UINT64_MAX;
 	return err ? err : target_read_u32(t, stats_at_cycles(n, v->stats), &gc->cycles);
 }
 
-/* As memoryLimitHeapGoal(); UINT64_MAX: there is no limit. */
+/* As memoryLimitHeapGoal(), for which no limit is the largest one; UINT64_MAX: an older version. */
 static uint64_t limit_goal(const struct gc_pacing *gc, const struct pacer *p)
 {
-	uint64_t heap = p->allocated - p->freed, over = at_least_0(p->ready, gc->limit);
+	uint64_t heap = p->allocated - p->freed, over = at_least_0(p->ready, p->limit);
 	uint64_t others = at_least_0(p->ready, p->heap_free + heap), goal, room;
 
-	if (gc->limit == UINT64_MAX || !p->ready)
+	if (!p->limit || !p->ready)
 		return UINT64_MAX;
-	if (others + over >= gc->limit)
+	if (others + over >= p->limit)
 		return gc->marked;
-	goal = gc->limit - (others + over);
+	goal = p->limit - (others + over);
 	room = goal / 100 * HEADROOM_PERCENT;
 	room = room < LEAST_HEADROOM ? LEAST_HEADROOM : room;
 	goal = goal < room || goal - room < room ? room : goal - room;
@@ -239,10 +263,10 @@ static void find_goal(struct gc_pacing *gc, const struct pacer *p, bool is_field
 	uint64_t by_limit = is_field ? UINT64_MAX : limit_goal(gc, p);
 
 	gc->goal = p->percent_goal;
-	gc->is_limited = by_limit < gc->goal;
-	if (gc->is_limited)
+	gc->is_limited = by_limit < gc->goal && gc->limit != UINT64_MAX;
+	if (by_limit < gc->goal)
 		gc->goal = by_limit;
-	if (gc->is_limited || is_field)
+	if (gc->goal == by_limit || is_field)
 		return;
 	if (p->sweep_trigger > gc->goal)
 		gc->goal = p->sweep_trigger;
@@ -274,7 +298,7 @@ struct error *runtime_memory_read(struct target *t, enum machine machine,
 				  const struct heap_spans *spans, struct runtime_memory *ret)
 {
 	_cleanup_runtime_memory_ struct runtime_memory m = {0};
-	struct error *err = read_heap(t, lay, v, spans, &m.classes);
+	struct error *err = read_heap(t, lay, v, spans, &m);
 
 	if (!err)
 		err = read_system(t, lay, v, &m.classes);

@@ -27,16 +27,27 @@ struct memory_classes {
 	uint64_t total;
 };
 
+/* Without GOGC and GOMEMLIMIT the goal is some part of the largest number. */
+#define GC_MOST_GOAL (1ull << 60)
+
 struct gc_pacing {
 	bool known;
 	int32_t percent; /* GOGC; -1: off */
 	uint64_t limit;  /* GOMEMLIMIT; UINT64_MAX: none, or before Go 1.19 */
-	uint64_t goal;   /* the heap's size at which the next cycle should end; UINT64_MAX: none */
+	uint64_t goal;   /* the size of the heap at which the next cycle should end, or more than
+			  * GC_MOST_GOAL: there is none */
 	uint64_t live;   /* the heap that counts against the goal now */
 	uint64_t marked; /* what the last cycle found alive */
 	uint32_t cycles; /* completed */
 	uint64_t last_gc_ns; /* CLOCK_MONOTONIC; 0: never */
 	bool is_limited;     /* GOMEMLIMIT decides the goal */
+};
+
+/* Objects of the heap since the start; those of caches that are not full yet are not counted. */
+struct heap_counts {
+	uint64_t tiny; /* allocations that share objects */
+	uint64_t frees;
+	uint64_t freed_bytes;
 };
 
 enum memory_kind {
@@ -62,6 +73,7 @@ struct memory_range {
 
 struct runtime_memory {
 	struct memory_classes classes;
+	struct heap_counts counts;
 	struct gc_pacing gc;
 	uint64_t bucket_bytes;       /* of profiling_buckets, without their table */
 	struct memory_range *ranges; /* by address; none overlap */

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 import signal
 import subprocess
 import time
@@ -186,6 +187,61 @@ def test_profile_of_a_program_that_collects_all_the_time_is_whole(targets, tmp_p
         now = profile.total("alloc_objects")
         assert now >= before
         before = now
+
+
+def records(text):
+    """The header of a text of debug=1, how often each record is in it, and the lines behind the records."""
+    body, _, rest = text.partition("\n# runtime.MemStats\n")
+    first = re.search(r"^-?\d+.* @", body, re.M).start()
+    parts = re.split(r"\n\n(?=-?\d)", body[first:].rstrip("\n"))
+    return body[:first], collections.Counter(parts), rest.splitlines()
+
+
+def is_empty(record):
+    return record.startswith("0: 0 [0: 0] @")
+
+
+@every_build(modes=(golang.PLAIN, golang.STRIPPED))
+def test_text_is_that_of_debug_1(targets, tmp_path, version, mode):
+    program = kept(targets, version, mode)
+    assert program.ask("gc") == "ok"
+    for kind in ("heap", "block", "mutex", "goroutine", "threadcreate"):
+        path = tmp_path / kind
+        text = gospect.run("heap", program.pid, "--kind", kind, "-f", "debug1").ok().text
+        ours_head, ours, ours_statistics = records(text)
+        assert program.ask(f"text {kind} {path}") == "ok"
+        head, own, statistics = records(path.read_text())
+        if kind == "heap":
+            # To write the own one makes stacks of which nothing is published yet.
+            assert not {r for r in ours if is_empty(r)} - set(own)
+            own, ours = ({r: n for r, n in all_.items() if not is_empty(r)} for all_ in (own, ours))
+            check_statistics(statistics, ours_statistics)
+        elif kind == "goroutine":
+            own, ours = ({r: n for r, n in all_.items() if "main.main+" not in r} for all_ in (own, ours))
+        elif kind == "mutex":
+            # The runtime's own locks are contended for at any time.
+            own, ours = ({r: n for r, n in all_.items() if not re.search(r" @.*\n#\t0x\w+\truntime\.", r)}
+                         for all_ in (own, ours))
+        assert ours == own, kind
+        assert own
+        if kind in ("heap", "mutex"):
+            assert ours_head == head
+
+
+def check_statistics(own, ours):
+    """The program reads its own a moment later."""
+    about = {"Alloc", "TotalAlloc", "Mallocs", "HeapAlloc", "HeapObjects", "HeapInuse", "Sys", "OtherSys"}
+    moving = about | {"Frees", "HeapIdle", "HeapReleased", "HeapSys", "Stack", "MSpan", "BuckHashSys", "GCSys",
+                      "MaxRSS", "NextGC"}
+    own, ours = ([line.removeprefix("# ").split(" = ") for line in lines] for lines in (own, ours))
+    assert [name for name, _ in ours] == [name for name, _ in own]
+    for (name, value), (_, other) in zip(own, ours):
+        if name not in moving:
+            assert other == value, name
+        elif name in about:
+            assert int(other) == pytest.approx(int(value), rel=0.1), name
+        elif name == "NextGC":
+            assert int(other) == pytest.approx(int(value), rel=0.01)
 
 
 @pytest.mark.slow

@@ -43,6 +43,9 @@ struct gospect_requests_options {
 	 * without a route, whose path does. NULL: all. */
 	const char *route;
 	uint64_t slower_ns; /* only requests that took longer than this */
+	/* A POSIX extended regular expression: calls of these functions are parts of a request, if
+	 * the trace was made with them as `root`. NULL: none. */
+	const char *part;
 	uint64_t faster_ns; /* only whole requests that took no longer than this; 0: all */
 };
 
@@ -105,6 +108,13 @@ struct gospect_path_segment {
 	const struct gospect_stack *stack;
 };
 
+/* The calls of a function that the goroutine of a request made during it. */
+struct gospect_request_part {
+	const char *function;
+	uint64_t ns; /* of calls within one another the outermost counts */
+	uint64_t count;
+};
+
 /* Times of all goroutines added up, except elapsed_ns: one waits while another runs. */
 struct gospect_request {
 	const char *name;   /* the label's value, or the function */
@@ -137,6 +147,8 @@ struct gospect_request {
 	const char *span_id;  /* caller's span */
 	uint32_t status;      /* of the response; 0: not known */
 	uint32_t reserved2;
+	size_t part_count;
+	const struct gospect_request_part *parts; /* longest first */
 };
 
 /* How many there are. */

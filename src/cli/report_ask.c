@@ -20,7 +20,8 @@ enum {
 	KEY_PATHS,
 	KEY_ROUTE,
 	KEY_SLOWER,
-	KEY_AGAINST
+	KEY_AGAINST,
+	KEY_SPAN
 };
 
 static const struct argp_option options[] = {
@@ -43,6 +44,8 @@ static const struct argp_option options[] = {
 	 5},
 	{"slower", KEY_SLOWER, "DURATION", 0,
 	 "Traces only: show only requests that took longer than this", 5},
+	{"span", KEY_SPAN, "REGEX", 0,
+	 "Traces only: show how long each request was in calls of matching functions", 5},
 	{"against-fast", KEY_AGAINST, NULL, 0,
 	 "With --slower: make a differential flame graph of the slow requests against the others",
 	 5},
@@ -132,6 +135,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_ROUTE:
 		ask->route = arg;
 		return 0;
+	case KEY_SPAN:
+		ask->span = arg;
+		return 0;
 	case KEY_AGAINST:
 		ask->against = true;
 		return 0;
@@ -192,14 +198,21 @@ bool report_ask_selects(const struct report_ask *ask)
 static struct error *check_selection(const struct report_ask *ask, const char *verb)
 {
 	bool labels = ask->table.key == GOSPECT_GROUP_LABEL;
+	struct error *err;
 
 	if (ask->against && (ask->slower <= 0 || ask->format != GOSPECT_HTML || ask->wakers))
 		return error_format(
 			ERROR_USAGE,
 			"%s: --against-fast needs --slower and -o FILE.html, without --wakers",
 			verb);
-	if (!report_ask_selects(ask))
-		return NULL;
+	if (ask->span && (!ask->by_function || ask->format || ask->groups || ask->compares))
+		return error_format(
+			ERROR_USAGE,
+			"%s: --span supports the formats text and json only, and needs --by request, --by trace or --root, without --per",
+			verb);
+	err = check_regex(ask->span, verb);
+	if (err || !report_ask_selects(ask))
+		return err;
 	if (ask->only || ask->compares || ask->machine || (!ask->by_function && !labels))
 		return error_format(
 			ERROR_USAGE,
@@ -324,6 +337,7 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 			 (ask->per_route ? GOSPECT_REQUESTS_PER_ROUTE : 0) |
 			 (ask->by_trace ? GOSPECT_REQUESTS_BY_TRACE : 0),
 		.route = ask->route,
+		.part = ask->span,
 		.slower_ns = fast ? 0 : ask->slower * 1e9,
 		.faster_ns = fast ? ask->slower * 1e9 : 0,
 	};

@@ -25,6 +25,7 @@ struct report_ask {
 	const char *route;  /* of --route: a regular expression; NULL: any */
 	double slower;      /* of --slower, in seconds; 0: any */
 	bool by_trace;      /* --by trace: a row is all requests of one trace id */
+	const char *span;   /* of --span: a regular expression; NULL: none */
 	bool against;       /* --against-fast was given */
 	bool rows_given;    /* -n was given */
 	bool compares;      /* set by the verb: it compares two files */
@@ -35,7 +36,8 @@ struct report_ask {
 		.table.rows = 30 \
 	}
 
-/* --by, --root, --per, --route, --slower, --against-fast, --only, --wakers, --critical-path, -n,
+/* --by, --root, --per, --route, --slower, --against-fast, --span, --only, --wakers,
+ * --critical-path, -n,
  * --source: a child parser; its input is struct report_ask. */
 extern const struct argp report_ask_argp;
 

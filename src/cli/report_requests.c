@@ -64,6 +64,23 @@ static void print_places(const struct gospect_request *r, FILE *out)
 	}
 }
 
+/* The calls of --span. */
+static void print_parts(const struct gospect_request *r, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	char time[16];
+
+	for (size_t i = 0; i < r->part_count && i < MAX_PLACES; i++) {
+		const struct gospect_request_part *p = &r->parts[i];
+
+		strbuf_addf(&line, "%*s %9s  span %s", place_indent(out), "",
+			    report_time(p->ns, time), function_name(p->function, out));
+		if (p->count > 1)
+			strbuf_addf(&line, ", %lu times", p->count);
+		terminal_write_line(&line, out);
+	}
+}
+
 /* Columns of a number. */
 static int number_width(bool narrow)
 {
@@ -132,6 +149,7 @@ static void print_request(const struct gospect_request *r, const struct report_r
 	if (r->uncertain_ns)
 		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->uncertain_ns, time));
 	terminal_write_line(&line, out);
+	print_parts(r, out);
 	if (how->paths)
 		report_print_path(r, out);
 	else
@@ -302,6 +320,21 @@ static void add_places(struct json_object *o, const struct gospect_request *r)
 	json_object_object_add(o, "stacks", list);
 }
 
+static struct json_object *parts_json(const struct gospect_request *r)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < r->part_count; i++) {
+		struct json_object *o = json_object_new_object();
+
+		report_add_text(o, "func", r->parts[i].function);
+		report_add_number(o, "ns", r->parts[i].ns);
+		report_add_number(o, "count", r->parts[i].count);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
 /* Those that are known. */
 static void add_facts_json(struct json_object *o, const struct gospect_request *r)
 {
@@ -335,6 +368,8 @@ static struct json_object *request_json(const struct gospect_request *r,
 		report_add_number(o, "uncertain_ns", r->uncertain_ns);
 	json_object_object_add(o, "whole", json_object_new_boolean(!r->is_cut));
 	add_states(o, r);
+	if (r->part_count)
+		json_object_object_add(o, "spans", parts_json(r));
 	add_places(o, r);
 	if (how->paths)
 		json_object_object_add(o, "critical_path", report_path_json(r));

@@ -1,6 +1,8 @@
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/outfile.h"
+#include "base/strbuf.h"
 #include "cli/common_options.h"
 #include "cli/duration.h"
 #include "cli/no_match.h"
@@ -91,7 +93,7 @@ static bool has_fallback(const struct report_ask *ask)
 
 static bool needs_trace(const struct report_ask *ask)
 {
-	return ask->wakers || ask->machine || ask->paths || report_ask_selects(ask);
+	return ask->wakers || ask->machine || ask->paths || report_ask_selects(ask) || ask->span;
 }
 
 /* Samples cannot tell one call of a handler from the next. */
@@ -116,7 +118,7 @@ static struct error *check(struct offcpu_verb *v)
 	if (!err && v->sampled && needs_trace(&v->ask))
 		return error_format(
 			ERROR_USAGE,
-			"offcpu: --wakers, --critical-path, --route, --slower and --by machine need a trace; omit --sampled");
+			"offcpu: --wakers, --critical-path, --route, --slower, --span and --by machine need a trace; omit --sampled");
 	if (!err && v->sampled && (v->ask.groups || (v->ask.by_function && !has_fallback(&v->ask))))
 		return error_format(
 			ERROR_USAGE,
@@ -124,10 +126,22 @@ static struct error *check(struct offcpu_verb *v)
 	return err;
 }
 
+/* What is recorded beside handlers: functions that are rows, or parts of them. */
+static struct error *must_check recorded_functions(const struct report_ask *ask, struct strbuf *ret)
+{
+	if (ask->root && ask->span)
+		strbuf_addf(ret, "(%s)|(%s)", ask->root, ask->span);
+	else
+		strbuf_adds(ret, ask->root ?: ask->span ?: "");
+	return ret->failed ? &error_no_memory : NULL;
+}
+
 /* The trace stays in memory, in *ret, and is read like a trace from a file. */
 static struct error *trace(const struct offcpu_verb *v, struct cli_target *s,
 			   struct gospect_trace **ret, bool *ret_refused)
 {
+	_cleanup_strbuf_ struct strbuf root = STRBUF_INIT;
+	struct error *err = recorded_functions(&v->ask, &root);
 	const struct gospect_trace_options o = {
 		.size = sizeof(o),
 		.duration = v->recording.duration,
@@ -136,10 +150,11 @@ static struct error *trace(const struct offcpu_verb *v, struct cli_target *s,
 		/* The function that a request is a call of is far out in the stack. */
 		.stack_depth = v->ask.by_function ? GOSPECT_TRACE_MOST_DEPTH : 0,
 		.flags = GOSPECT_TRACE_IN_MEMORY | (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0),
-		.root = v->ask.root,
+		.root = root.length ? root.data : NULL,
 	};
-	struct error *err = tracing_create(&o, ret);
 
+	if (!err)
+		err = tracing_create(&o, ret);
 	if (err)
 		return err;
 	err = tracing_begin(*ret, s);

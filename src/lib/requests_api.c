@@ -28,6 +28,8 @@ struct gospect_requests {
 	bool has_paths;
 	regex_t root;
 	bool has_root;
+	regex_t part;
+	bool has_part;
 	uint64_t duration_ns; /* of the trace */
 };
 
@@ -41,6 +43,8 @@ void gospect_requests_destroy(struct gospect_requests *r)
 	span_tables_release(&r->tables);
 	if (r->has_root)
 		regfree(&r->root);
+	if (r->has_part)
+		regfree(&r->part);
 	free(r);
 }
 
@@ -59,6 +63,17 @@ static struct error *must_check compile(struct gospect_requests *r, const char *
 	r->has_root = true;
 	r->inferred.root = &r->root;
 	r->inferred.requests = &r->inner;
+	return NULL;
+}
+
+static struct error *must_check compile_part(struct gospect_requests *r, const char *part)
+{
+	if (!part)
+		return NULL;
+	if (regcomp(&r->part, part, REG_EXTENDED | REG_NOSUB))
+		return error_format(ERROR_USAGE, "invalid regular expression '%s'", part);
+	r->has_part = true;
+	r->inferred.part = &r->part;
 	return NULL;
 }
 
@@ -268,6 +283,8 @@ struct gospect_error *gospect_requests_read(const void *bytes, size_t size,
 	if (!err && !o.label)
 		err = compile(r, o.root);
 	if (!err)
+		err = compile_part(r, o.part);
+	if (!err)
 		err = read_all(r, bytes, size, &o);
 	if (!err)
 		err = check(r, &o);
@@ -385,6 +402,23 @@ static bool find_path(const struct gospect_requests *r, const struct traced_requ
 	return found;
 }
 
+static bool give_parts(const struct gospect_requests *r, const struct traced_request *from,
+		       struct arena *arena, struct gospect_request *ret)
+{
+	size_t count = from->part_count;
+	struct gospect_request_part *parts = given_take(arena, (count + 1) * sizeof(*parts));
+
+	for (size_t i = 0; parts && i < count; i++)
+		parts[i] = (struct gospect_request_part){
+			.function = intern_get(&r->tables.texts, from->parts[i].function),
+			.ns = from->parts[i].ns,
+			.count = from->parts[i].count,
+		};
+	ret->part_count = count;
+	ret->parts = parts;
+	return parts;
+}
+
 static bool give_request(const struct gospect_requests *r, const struct traced_request *from,
 			 struct arena *arena, struct gospect_request *ret)
 {
@@ -405,7 +439,7 @@ static bool give_request(const struct gospect_requests *r, const struct traced_r
 		.is_cut = from->cut,
 	};
 	return request_texts_give(&r->tables, from, arena, ret) &&
-	       give_places(r, from, arena, ret) &&
+	       give_parts(r, from, arena, ret) && give_places(r, from, arena, ret) &&
 	       (!r->has_paths || find_path(r, from, arena, ret));
 }
 

@@ -8,8 +8,18 @@
 /* Results for a stack that are not functions: not known yet; in none; frames are missing. */
 enum { UNKNOWN, OUTSIDE, CUT, FIRST };
 
+/* The most calls of parts, one within the other; further in they are not counted. */
+enum { MAX_OPEN = 16 };
+
+struct open_part {
+	uint32_t function;
+	uint64_t begin;
+};
+
 /* The state of a goroutine. */
 struct inferred_span {
+	struct open_part open[MAX_OPEN]; /* calls of parts, the outermost first */
+	uint32_t open_count;
 	size_t request; /* index + 1; 0: in none of the functions */
 	size_t last;    /* likewise, of the last call; its status may come after its return */
 	uint64_t calls; /* number of open recorded calls */
@@ -40,17 +50,19 @@ static uint64_t find_root(const struct inferred_spans *s, const struct span_tabl
 }
 
 /* Properties of a function, in bits; 0: no memory. */
-enum { SEEN = 1, ROOT = 2, TOLD = 4, IN_STACKS = 8 };
+enum { SEEN = 1, ROOT = 2, TOLD = 4, IN_STACKS = 8, PART = 16 };
 
 static uint64_t *function_of(struct inferred_spans *s, const struct span_tables *tables,
 			     uint32_t function)
 {
 	uint64_t *known = map_at(&s->functions, function);
+	const char *name = intern_get(&tables->texts, function);
 
-	if (known && !*known)
-		*known = regexec(s->root, intern_get(&tables->texts, function), 0, NULL, 0)
-				 ? SEEN
-				 : SEEN | ROOT;
+	if (!known || *known)
+		return known;
+	*known = regexec(s->root, name, 0, NULL, 0) ? SEEN : SEEN | ROOT;
+	if (s->part && !regexec(s->part, name, 0, NULL, 0))
+		*known |= PART;
 	return known;
 }
 
@@ -129,6 +141,44 @@ static struct error *must_check pass(struct inferred_spans *s, const struct span
 	return err;
 }
 
+/* ---- calls of parts ---- */
+
+/* Ends the calls from this one on. Of calls of one function the outermost counts. */
+static struct error *must_check close_parts(struct inferred_spans *s, struct inferred_span *life,
+					    uint32_t first, uint64_t now)
+{
+	struct error *err = NULL;
+
+	for (uint32_t i = first; !err && life->request && i < life->open_count; i++) {
+		struct request_part part = {life->open[i].function, now - life->open[i].begin, 1};
+		uint32_t k = 0;
+
+		while (life->open[k].function != part.function)
+			k++;
+		if (k == i)
+			err = request_add_part(&s->requests->items[life->request - 1], &part);
+	}
+	life->open_count = first < life->open_count ? first : life->open_count;
+	return err;
+}
+
+/* A call of a function, or a return from it; one without its call began before the request. */
+static struct error *must_check pass_part(struct inferred_spans *s, struct inferred_span *life,
+					  const struct span *span)
+{
+	uint32_t i = life->open_count;
+
+	if (span->moment == SPAN_CALL) {
+		if (life->request && life->open_count < MAX_OPEN)
+			life->open[life->open_count++] =
+				(struct open_part){span->function, span->begin};
+		return NULL;
+	}
+	while (i && life->open[i - 1].function != span->function)
+		i--;
+	return i ? close_parts(s, life, i - 1, span->begin) : NULL;
+}
+
 /* It was stopped before its frame existed; the call is recorded at that point. */
 static bool is_at_its_beginning(const struct inferred_spans *s, const struct inferred_span *life,
 				const struct span *span)
@@ -146,6 +196,7 @@ static struct error *must_check begin_call(struct inferred_spans *s,
 	life->outside = true;
 	if (life->calls++)
 		return NULL;
+	life->open_count = 0;
 	if (is_at_its_beginning(s, life, span)) {
 		request_reset(&s->requests->items[life->request - 1]);
 		life->last = life->request;
@@ -171,6 +222,9 @@ static struct error *must_check end_call(struct inferred_spans *s, const struct 
 
 	if (life->calls && --life->calls)
 		return NULL;
+	err = close_parts(s, life, 0, span->begin);
+	if (err)
+		return err;
 	if (life->request)
 		err = credit_ran(s, life, false);
 	else if (life->ran.state)
@@ -195,12 +249,27 @@ static struct error *must_check pass_moment(struct inferred_spans *s,
 
 	if (!known)
 		return &error_no_memory;
+	if (*known & PART && !(*known & ROOT))
+		return pass_part(s, life, span);
 	if (!(*known & ROOT))
 		return NULL;
 	*known |= TOLD;
 	life->recorded = true;
 	return span->moment == SPAN_CALL ? begin_call(s, tables, life, span)
 					 : end_call(s, tables, life, span);
+}
+
+/* Of a goroutine that is one request: only calls of parts count. */
+static struct error *must_check pass_moment_within(struct inferred_spans *s,
+						   const struct span_tables *tables,
+						   struct inferred_span *life,
+						   const struct span *span)
+{
+	const uint64_t *known = function_of(s, tables, span->function);
+
+	if (!known)
+		return &error_no_memory;
+	return (*known & (PART | ROOT)) == PART ? pass_part(s, life, span) : NULL;
 }
 
 static void take_facts(struct inferred_spans *s, const struct inferred_span *life,
@@ -235,7 +304,7 @@ struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tab
 	}
 	if (span->start && is_root(s, tables, span->start)) {
 		if (span->moment)
-			return NULL;
+			return pass_moment_within(s, tables, life, span);
 		if (!life->request && !requests_new(s->requests, start, span->g))
 			return &error_no_memory;
 		life->request = life->request ?: s->requests->count;

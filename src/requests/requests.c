@@ -244,8 +244,24 @@ struct error *request_credit(struct traced_request *item, const struct span *spa
 	return NULL;
 }
 
+struct error *request_add_part(struct traced_request *item, const struct request_part *part)
+{
+	for (size_t i = 0; i < item->part_count; i++) {
+		if (item->parts[i].function != part->function)
+			continue;
+		item->parts[i].ns += part->ns;
+		item->parts[i].count += part->count;
+		return NULL;
+	}
+	if (!array_reserve(&item->parts, &item->part_capacity, item->part_count + 1))
+		return &error_no_memory;
+	item->parts[item->part_count++] = *part;
+	return NULL;
+}
+
 static void release_parts(struct traced_request *item)
 {
+	free(item->parts);
 	free(item->places);
 	free(item->intervals);
 	map_release(&item->place_index);
@@ -310,6 +326,8 @@ static bool join(struct traced_request *into, const struct traced_request *from)
 
 	for (size_t i = 0; joined && i < from->interval_count; i++)
 		joined = add_interval(into, from->intervals[i].begin, from->intervals[i].end);
+	for (size_t i = 0; joined && i < from->part_count; i++)
+		joined = !request_add_part(into, &from->parts[i]);
 	for (size_t i = 0; i <= TRACE_WAITING; i++)
 		into->ns[i] += from->ns[i];
 	into->total_ns += from->total_ns;
@@ -404,8 +422,17 @@ static int by_place_time(const void *a, const void *b)
 			 ((const struct request_place *)b)->ns);
 }
 
+static int by_part_time(const void *a, const void *b)
+{
+	const struct request_part *x = a, *y = b;
+
+	return by_number(x->ns, y->ns) ?: -by_number(x->function, y->function);
+}
+
 static void complete_places(struct traced_request *item)
 {
+	if (item->part_count)
+		qsort(item->parts, item->part_count, sizeof(*item->parts), by_part_time);
 	wakers_complete(&item->wakers);
 	for (size_t i = 0; i < item->place_count; i++)
 		item->places[i].wakers = wakers_of(&item->wakers, i, &item->places[i].waker_count);

@@ -24,6 +24,13 @@ struct request_place {
 	size_t waker_count;
 };
 
+/* Calls of a function during a request, by its goroutine. */
+struct request_part {
+	uint32_t function; /* in the spans' texts */
+	uint64_t ns;       /* of calls within one another the outermost counts */
+	uint64_t count;
+};
+
 struct request_interval {
 	uint64_t begin;
 	uint64_t end;
@@ -41,7 +48,10 @@ struct traced_request {
 	uint64_t edge_ns; /* running time, part of which may lie outside the request */
 	uint64_t begin;   /* of the first span; below, the end of the last */
 	uint64_t end;
-	struct span_facts facts;      /* of the request that it is, or a part of */
+	struct span_facts facts;    /* of the request that it is, or a part of */
+	struct request_part *parts; /* longest first, after requests_complete() */
+	size_t part_count;
+	size_t part_capacity;
 	bool of_several;              /* it has parts of several requests: it has no facts */
 	bool before;                  /* it had begun when the trace began */
 	bool cut;                     /* the trace lacks its beginning or end */
@@ -80,6 +90,10 @@ struct traced_request *requests_new(struct requests *r, const char *name, uint64
 void request_take_facts(struct traced_request *request, const struct span_facts *facts);
 /* Adds a span to the request, with its facts. */
 struct error *request_credit(struct traced_request *request, const struct span *span) must_check;
+
+/* Adds calls of a function. */
+struct error *request_add_part(struct traced_request *request,
+			       const struct request_part *part) must_check;
 
 /* Makes one request of all that came with one trace id, named by it, with the facts of the first;
  * requests without an id are removed. Before requests_complete(). */

@@ -135,6 +135,23 @@ def rows_of(file, *args):
                                   *args).ok().out)
 
 
+def test_calls_of_functions_are_parts_of_their_request(named):
+    for version, kind in ((golang.OLDEST, "http"), (golang.NEWEST, "http2")):
+        requests, status, out, err = offcpu(named(version), f"serve {kind} 200 2 4", "-f", "json", "--span", r"\.query$")
+        assert status == 0, err
+        truth = {q["span_id"]: q for q in requests if q["span_id"]}
+        rows = [row for row in json.loads(out) if "span_id" in row]
+        assert len(rows) == len(truth) > 50
+        for row in rows:
+            want = truth[row["span_id"]]
+            if not want["queries"]:
+                assert "spans" not in row
+                continue
+            span, = row["spans"]
+            assert span["func"] == "main.(*request).query" and span["count"] == want["queries"], (span, want)
+            assert want["query_ns"] <= span["ns"] <= row["elapsed_ns"], (span, want, row)
+
+
 def test_requests_of_one_trace_are_one_row(named, tmp_path):
     file = tmp_path / "out.trace"
     requests = trace(named(), "serve http 400 4 8", file)

@@ -380,6 +380,43 @@ static void facts_are_of_the_last_request_until_the_next(void **state)
 	regfree(&root);
 }
 
+static void calls_of_parts_count_within_their_request(void **state)
+{
+	struct inferred_spans s = {.requests = &requests};
+	regex_t root, part;
+
+	assert_int_equal(regcomp(&root, "^handle$", REG_EXTENDED | REG_NOSUB), 0);
+	assert_int_equal(regcomp(&part, "^(query|send)$", REG_EXTENDED | REG_NOSUB), 0);
+	s.root = &root;
+	s.part = &part;
+	passes(&s, 1, SPAN_CALL, "query"); /* in no request */
+	passes(&s, 5, SPAN_RETURN, "query");
+	passes(&s, 10, SPAN_CALL, "handle");
+	passes(&s, 20, SPAN_CALL, "query");
+	passes(&s, 22, SPAN_CALL, "send");
+	passes(&s, 24, SPAN_CALL, "query"); /* by itself: the outer one counts */
+	passes(&s, 25, SPAN_RETURN, "query");
+	passes(&s, 30, SPAN_RETURN, "query"); /* send's return was lost */
+	passes(&s, 31, SPAN_RETURN, "send");  /* or it began before */
+	passes(&s, 40, SPAN_CALL, "other");
+	passes(&s, 50, SPAN_CALL, "query");
+	stands(&s, 50, 60, TRACE_RUNNING, 0);
+	passes(&s, 60, SPAN_RETURN, "handle"); /* a panic has left the query */
+	passes(&s, 70, SPAN_RETURN, "query");
+	assert_null(inferred_spans_complete(&s));
+	requests_complete(&requests, 700);
+	assert_int_equal(requests.count, 1);
+	assert_int_equal(requests.items[0].part_count, 2);
+	assert_int_equal(requests.items[0].parts[0].function, text("query"));
+	assert_int_equal(requests.items[0].parts[0].ns, 20);
+	assert_int_equal(requests.items[0].parts[0].count, 2);
+	assert_int_equal(requests.items[0].parts[1].function, text("send"));
+	assert_int_equal(requests.items[0].parts[1].ns, 8);
+	inferred_spans_release(&s);
+	regfree(&root);
+	regfree(&part);
+}
+
 static bool is_short(const void *arg, const struct traced_request *item)
 {
 	return item->elapsed_ns < *(const uint64_t *)arg;
@@ -599,6 +636,7 @@ int main(void)
 		TEST(a_call_that_began_before_the_trace_is_cut),
 		TEST(facts_are_of_the_last_request_until_the_next),
 		TEST(requests_that_are_not_kept_are_gone),
+		TEST(calls_of_parts_count_within_their_request),
 		TEST(span_starts_at_the_call_of_a_stopped_goroutine),
 	};
 

@@ -183,7 +183,7 @@ static int32_t size_of_type(const int32_t *numbers, const char *type)
 	for (size_t i = 0; i < FIELDS; i++)
 		if (!*fields[i].path && !fields[i].is_constant && !strcmp(fields[i].type, type))
 			return numbers[i];
-	return MAX_SIZE;
+	return limit_of_type(type);
 }
 
 static struct error *must_check refuse_number(const struct image *img, const struct dwarf_query *q)
@@ -255,19 +255,20 @@ static struct error *must_check refuse_experiment(const struct image *img)
  */
 static struct error *decide_numbers(const struct image *img, struct golayout *lay)
 {
-	const struct golayout_numbers *table = golayout_table(lay->minor, lay->patch);
+	struct golayout_numbers table = *golayout_table(lay->minor, lay->patch);
 	bool moves = img->info.experiment && moves_fields(img->info.version);
 	struct dwarf_query queries[FIELDS];
 	size_t all = first_of(""), early = first_of("runtime.schedt"), count = moves ? all : early;
 	struct error *err = NULL;
 
-	lay->n = *table;
+	golayout_adapt(&table, lay->minor, lay->patch, img->machine);
+	lay->n = table;
 	lay->numbers_from = GOLAYOUT_FROM_TABLE;
 	if (!ask_dwarf(img, queries, count))
 		return moves ? refuse_experiment(img) : NULL;
 	lay->numbers_from = GOLAYOUT_FROM_DWARF;
 	err = take_answers(img, queries, count, (int32_t *)&lay->n);
-	if (!err && count < all && memcmp(&lay->n, table, sizeof(*table)) &&
+	if (!err && count < all && memcmp(&lay->n, &table, sizeof(table)) &&
 	    ask_dwarf(img, queries, all))
 		err = take_answers(img, queries, all, (int32_t *)&lay->n);
 	return err ? err : check_bounds(img, (int32_t *)&lay->n);

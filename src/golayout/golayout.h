@@ -80,6 +80,9 @@ struct error *golayout_validate(const struct golayout *lay, const struct image *
  * (Go 1.23.12, 1.24.6). NULL when the minor version is unknown; for a later patch release than
  * there was when the table was made, the last. */
 const struct golayout_numbers *golayout_table(int minor, int patch);
+/* Replaces those that differ on this machine: its cache lines have another size, and mheap is
+ * padded to them. The table is amd64's. */
+void golayout_adapt(struct golayout_numbers *n, int minor, int patch, enum machine machine);
 
 static inline void cleanup_golayout(struct golayout **lay)
 {

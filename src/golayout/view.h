@@ -236,7 +236,6 @@ FIELD_ADDRESS(heap, summary)
 FIELD_ADDRESS(heap, chunks)
 FIELD_ADDRESS(heap, scavenge_chunks)
 
-FIELD_ADDRESS(arena, spans)
 FIELD_ADDRESS(arena, inline_marks)
 
 FIELD_ADDRESS(stats, heap)
@@ -261,7 +260,6 @@ FIELD_ADDRESS(gc, mapped_ready)
 
 FIELD_ADDRESS(moduledata, bss)
 FIELD_ADDRESS(moduledata, bss_end)
-FIELD_ADDRESS(p, mcache)
 
 FIELD_ADDRESS(bubble, id)
 

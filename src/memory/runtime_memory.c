@@ -16,6 +16,7 @@
 
 #define GENERATIONS 3
 #define MOST_CLASSES 256
+#define LAST_WITH_LONGER_DELTAS 18
 
 /* memoryLimitHeapGoal() of mgcpacer.go keeps 3 % below the limit, and at least 1 MB. */
 #define HEADROOM_PERCENT 3
@@ -119,21 +120,57 @@ static void take_heap(const struct deltas *d, const struct heap_spans *spans,
 	c->total = sum_at(d, n->delta_committed) + c->heap_released;
 }
 
+/* The bytes in spans in use, by the spans themselves. */
+static uint64_t bytes_in_use(const struct heap_spans *spans)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < spans->count; i++)
+		sum += spans->items[i].state == SPAN_IN_USE ? spans->items[i].size : 0;
+	return sum;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/*
+ * A generation ends behind the counts of freed small objects. In Go 1.17 and 1.18 a word follows,
+ * up to some patch release; the sum that is closer to what the spans say tells.
+ */
+static void find_generation(struct deltas *d, int minor, const struct heap_spans *spans)
+{
+	struct deltas longer = *d;
+	int32_t in_heap = d->n->delta_in_heap;
+	uint64_t want = bytes_in_use(spans);
+
+	longer.size += sizeof(uint64_t);
+	if (minor <= LAST_WITH_LONGER_DELTAS &&
+	    distance(sum_at(&longer, in_heap), want) < distance(sum_at(d, in_heap), want))
+		*d = longer;
+}
+
 static struct error *must_check read_heap(struct target *t, const struct golayout *lay,
 					  const struct memory_variables *v,
 					  const struct heap_spans *spans, struct runtime_memory *m)
 {
 	const struct golayout_numbers *n = &lay->n;
-	_cleanup_free_ uint8_t *bytes = calloc(GENERATIONS, n->delta_size + 1);
-	const struct deltas d = {n, bytes, n->delta_size};
+	int64_t size = (int64_t)n->delta_small_free + n->delta_large_free - n->delta_small_alloc;
+	struct deltas d = {.n = n, .size = size > 0 ? size : 0};
+	_cleanup_free_ uint8_t *bytes = calloc(GENERATIONS, d.size + sizeof(uint64_t));
 	struct error *err;
 
 	if (!bytes)
 		return &error_no_memory;
-	err = target_read(t, stats_at_heap(n, v->stats), bytes, GENERATIONS * d.size);
-	if (!err)
-		take_heap(&d, spans, &m->classes, &m->counts);
-	return err;
+	d.bytes = bytes;
+	err = target_read(t, stats_at_heap(n, v->stats), bytes,
+			  GENERATIONS * (d.size + sizeof(uint64_t)));
+	if (err)
+		return err;
+	find_generation(&d, lay->minor, spans);
+	take_heap(&d, spans, &m->classes, &m->counts);
+	return NULL;
 }
 
 /* ---- what lies outside of the heap ---- */

@@ -70,10 +70,12 @@ static struct error *print_memory(const struct image *img, const struct golayout
 	return err;
 }
 
-static void print_differences(const struct golayout *lay)
+static void print_differences(const struct image *img, const struct golayout *lay)
 {
-	const int32_t *mine = (const int32_t *)&lay->n;
-	const int32_t *table = (const int32_t *)golayout_table(lay->minor, lay->patch);
+	struct golayout_numbers known = *golayout_table(lay->minor, lay->patch);
+	const int32_t *mine = (const int32_t *)&lay->n, *table = (const int32_t *)&known;
+
+	golayout_adapt(&known, lay->minor, lay->patch, img->machine);
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (mine[i] != table[i])
@@ -97,7 +99,7 @@ static struct error *print_layout(struct image *img, struct target *t, struct go
 	printf("variables %s\n", lay->variables_from_symbols ? "symbols" : "rules");
 	printf("wait_reasons %" PRIu64 "\n", lay->v.wait_reason_count);
 	printf("moduledata %#" PRIx64 "\n", img->moduledata);
-	print_differences(lay);
+	print_differences(img, lay);
 	print_variables("found", &lay->v);
 	err = variables_find_by_rules(img, &lay->n, &by_rules);
 	if (!err)

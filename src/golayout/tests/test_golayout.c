@@ -109,6 +109,23 @@ static void vendors_suffixes_and_harmless_experiments_are_accepted(void **state)
 	assert_refused("go1.27rc1", "function table");
 }
 
+/* mheap is padded to cache lines, of 64 bytes on amd64 and 128 on arm64. */
+static void numbers_behind_a_padding_are_those_of_the_machine(void **state)
+{
+	for (int minor = GOLAYOUT_MIN_MINOR; minor <= GOLAYOUT_MAX_MINOR; minor++) {
+		const struct golayout_numbers *table = golayout_table(minor, 99);
+		struct golayout_numbers amd64 = *table, arm64 = *table;
+
+		golayout_adapt(&amd64, minor, 99, MACHINE_AMD64);
+		golayout_adapt(&arm64, minor, 99, MACHINE_ARM64);
+		assert_memory_equal(&amd64, table, sizeof(amd64));
+		assert_int_equal(arm64.heap_arenas - amd64.heap_arenas, minor >= 22 ? 64 : 0);
+		assert_int_equal(arm64.heap_mcache_bytes > amd64.heap_mcache_bytes, minor >= 20);
+		assert_int_equal(arm64.heap_all_spans, amd64.heap_all_spans);
+		assert_int_equal(arm64.g_goid, amd64.g_goid);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -119,6 +136,7 @@ int main(void)
 		cmocka_unit_test(other_versions_are_refused_by_name),
 		cmocka_unit_test(an_experiment_without_dwarf_is_refused),
 		cmocka_unit_test(vendors_suffixes_and_harmless_experiments_are_accepted),
+		cmocka_unit_test(numbers_behind_a_padding_are_those_of_the_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,9 +55,8 @@ static void known_releases_are_far_below_the_limits(void **state)
 		assert_in_range(golayout_m_bytes(n), 700, n->m_size);
 		assert_true(n->g_size < GOLAYOUT_G_LIMIT / 2);
 		assert_true(n->m_size < GOLAYOUT_M_LIMIT / 2);
-		assert_in_range(golayout_span_bytes(n), 128, n->span_size);
-		assert_true(n->span_size < GOLAYOUT_SPAN_LIMIT / 2);
-		assert_true(n->heap_size < GOLAYOUT_HEAP_LIMIT / 2);
+		assert_in_range(golayout_span_bytes(n), 100, GOLAYOUT_SPAN_LIMIT / 2);
+		assert_true(n->heap_mcache_bytes < GOLAYOUT_HEAP_LIMIT / 2);
 		assert_true(n->arena_size < GOLAYOUT_ARENA_LIMIT / 2);
 	}
 }

@@ -19,6 +19,7 @@ static struct target *target;
 static struct memory_variables variables;
 static struct heap_spans spans;
 static struct heap_span span;
+static uint32_t longer; /* bytes at the end of a generation */
 
 static void put(uint32_t at, int32_t offset, uint64_t value)
 {
@@ -32,6 +33,7 @@ static int set_up(void **state)
 
 	memset(memory, 0, sizeof(memory));
 	lay = (struct golayout){.minor = 27, .n = *golayout_table(27, 99)};
+	longer = 0;
 	variables = (struct memory_variables){.heap = BASE,
 					      .stats = BASE + STATS,
 					      .controller = BASE + CONTROLLER,
@@ -57,7 +59,10 @@ static struct error *read_it(struct runtime_memory *ret)
 /* A word of one of the three generations of changes. */
 static void put_delta(uint32_t generation, int32_t offset, uint64_t value)
 {
-	put(STATS + lay.n.stats_heap + generation * lay.n.delta_size, offset, value);
+	const struct golayout_numbers *n = &lay.n;
+	uint32_t size = n->delta_small_free + n->delta_large_free - n->delta_small_alloc + longer;
+
+	put(STATS + n->stats_heap + generation * size, offset, value);
 }
 
 static void test_counters_are_the_sum_of_three_generations(void **state)
@@ -83,6 +88,28 @@ static void test_counters_are_the_sum_of_three_generations(void **state)
 	assert_int_equal(m.classes.heap_released, 7 * MIB);
 	assert_int_equal(m.classes.metadata_other, 4 * MIB);
 	assert_int_equal(m.classes.total, 90 * MIB);
+}
+
+/* Of Go 1.17.6 and 1.18, at least. */
+static void test_longer_generations_are_recognized_by_the_spans(void **state)
+{
+	for (int old = 0; old < 2; old++) {
+		_cleanup_runtime_memory_ struct runtime_memory m = {0};
+
+		memset(memory, 0, sizeof(memory));
+		lay = (struct golayout){.minor = 17, .n = *golayout_table(17, 99)};
+		longer = old ? 8 : 0;
+		span.size = 6 * MIB;
+		put_delta(0, lay.n.delta_in_heap, MIB);
+		put_delta(1, lay.n.delta_in_heap, 2 * MIB);
+		put_delta(2, lay.n.delta_in_heap, 3 * MIB);
+		put_delta(1, lay.n.delta_released, MIB);
+		put_delta(2, lay.n.delta_in_stacks, MIB);
+		assert_null(read_it(&m));
+		assert_int_equal(m.classes.heap_unused, 6 * MIB);
+		assert_int_equal(m.classes.heap_released, MIB);
+		assert_int_equal(m.classes.heap_stacks, MIB);
+	}
 }
 
 static void test_lower_of_both_goals_decides(void **state)
@@ -141,6 +168,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_counters_are_the_sum_of_three_generations,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_longer_generations_are_recognized_by_the_spans,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_lower_of_both_goals_decides, set_up,
 						tear_down),

@@ -102,7 +102,7 @@ _gospect() {
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))
 		;;
 	unwind-info)
-		COMPREPLY=($(compgen -f -W '-o --output -h --help' -- "$cur"))
+		COMPREPLY=($(compgen -f -W '-o --output --copy -h --help' -- "$cur"))
 		;;
 	doctor)
 		COMPREPLY=($(compgen -W '-p --pid --container -f --format -h --help' -- "$cur"))

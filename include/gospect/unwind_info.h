@@ -23,6 +23,15 @@ GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_unwind_info_write(const char *program, struct gospect_sink sink,
 			  struct gospect_unwind_info *ret);
 
+/*
+ * Writes a copy of the program that has .eh_frame, .eh_frame_hdr and .sframe in a segment of its
+ * own, for unwinders that read the tables of the running program alone. GOSPECT_ERROR_UNSUPPORTED:
+ * the program has .eh_frame_hdr already (cgo), or its header has no room.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_unwind_info_copy(const char *program, struct gospect_sink sink,
+			 struct gospect_unwind_info *ret);
+
 GOSPECT_END
 
 #endif

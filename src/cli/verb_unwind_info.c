@@ -5,14 +5,20 @@
 #include "base/cleanup.h"
 #include "cli/output_options.h"
 
+enum { KEY_COPY = 0x7300 };
+
 struct unwind_info_verb {
 	struct output_options output;
 	const char *path;
+	bool copy;
 };
 
-static const struct argp_option options[] =
-	{{"output", 'o', "FILE", 0, "Write to this file, with mode 0600; - is standard output", 2},
-	 {0}};
+static const struct argp_option options[] = {
+	{"output", 'o', "FILE", 0, "Write to this file, with mode 0600; - is standard output", 2},
+	{"copy", KEY_COPY, NULL, 0,
+	 "Write a copy of the program that has the tables, for unwinders that read the program alone",
+	 2},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -23,6 +29,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!*arg)
 			return wrong_option(state, "-o needs a file name");
 		v->output.path = arg;
+		return 0;
+	case KEY_COPY:
+		v->copy = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (v->path)
@@ -79,6 +88,11 @@ static void say_where(const struct unwind_info_verb *v, const struct gospect_unw
 		    made->left_out);
 	if (!name || !strcmp(name, "-"))
 		return;
+	if (v->copy) {
+		say("%s: a copy of the program with tables for %lu functions; chmod +x it", name,
+		    made->functions);
+		return;
+	}
 	if (*id)
 		say("%s: %lu functions; gdb and perf find it as "
 		    "/usr/lib/debug/.build-id/%.2s/%s.debug",
@@ -87,6 +101,15 @@ static void say_where(const struct unwind_info_verb *v, const struct gospect_unw
 		say("%s: %lu functions; the program has no GNU build id, so name the file: gdb's "
 		    "symbol-file",
 		    name, made->functions);
+}
+
+static struct error *must_check write_info(const struct unwind_info_verb *v, struct outfile *out,
+					   struct gospect_unwind_info *ret)
+{
+	struct gospect_sink sink = output_sink(out);
+
+	return library_error(v->copy ? gospect_unwind_info_copy(v->path, sink, ret)
+				     : gospect_unwind_info_write(v->path, sink, ret));
 }
 
 static struct error *run_unwind_info(struct unwind_info_verb *v)
@@ -103,9 +126,8 @@ static struct error *run_unwind_info(struct unwind_info_verb *v)
 	if (!err)
 		err = output_confine(files, NULL, &out);
 	if (!err)
-		err = error_wrap(library_error(gospect_unwind_info_write(v->path, output_sink(&out),
-									 &made)),
-				 "cannot make unwind tables for %s", v->path);
+		err = error_wrap(write_info(v, &out, &made), "cannot make unwind tables for %s",
+				 v->path);
 	say_work(NULL);
 	if (!err)
 		err = outfile_commit(&out);

@@ -6,6 +6,7 @@
 #include "golayout/golayout.h"
 #include "unwindinfo/debug_elf.h"
 #include "unwindinfo/dwarf_frame.h"
+#include "unwindinfo/program_copy.h"
 #include "unwindinfo/sframe.h"
 
 #define PAGE 4096
@@ -15,8 +16,11 @@
 #define NAMES_PER_BYTE 1
 #define MAX_SEGMENTS 1024
 #define BYTES_OF_ID 64
+/* In the list of sections: .eh_frame, .eh_frame_hdr and .sframe. */
+enum { FIRST_TABLE = 1, TABLES = 3 };
 
 struct making {
+	enum unwind_file_kind kind;
 	const struct image *image;
 	struct frame_rows rows;
 	struct dwarf_frame eh, debug;
@@ -215,6 +219,8 @@ static struct error *write_sections(struct making *m, const struct elf_section *
 	};
 	size_t count = sizeof(sections) / sizeof(sections[0]);
 
+	if (m->kind == UNWIND_FILE_COPY)
+		return program_copy_write(m->image->elf, &sections[FIRST_TABLE], TABLES, out);
 	return debug_elf_write(m->image->elf, sections, m->note.length ? count : count - 1, out);
 }
 
@@ -245,11 +251,13 @@ static struct error *make(struct making *m, FILE *out)
 	return err ? err : write_sections(m, &text, text_offset, table, sframe, out);
 }
 
-struct error *unwind_file_write(const char *path, FILE *out, struct unwind_file *ret)
+struct error *unwind_file_write(const char *path, enum unwind_file_kind kind, FILE *out,
+				struct unwind_file *ret)
 {
 	_cleanup_image_ struct image *img = NULL;
 	_cleanup_golayout_ struct golayout *layout = NULL;
 	_cleanup_(making_release) struct making m = {
+		.kind = kind,
 		.eh.bytes = STRBUF_INIT,
 		.debug.bytes = STRBUF_INIT,
 		.sframe.functions = STRBUF_INIT,

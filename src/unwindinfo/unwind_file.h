@@ -16,7 +16,13 @@ struct unwind_file {
 	char build_id[ELF_BUILD_ID_SIZE]; /* GNU's; "" when the program has none */
 };
 
+enum unwind_file_kind {
+	UNWIND_FILE_DEBUG, /* a separate debug file */
+	UNWIND_FILE_COPY,  /* a copy of the program that has the tables in its memory */
+};
+
 /* ERROR_NOT_GO, ERROR_UNSUPPORTED, ERROR_CORRUPT: of the program. */
-struct error *unwind_file_write(const char *path, FILE *out, struct unwind_file *ret) must_check;
+struct error *unwind_file_write(const char *path, enum unwind_file_kind kind, FILE *out,
+				struct unwind_file *ret) must_check;
 
 #endif

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from lib import callers, golang, gospect
+from lib import callers, golang, gospect, perf
+from lib.process import Program
 
 VERSIONS = ("1.19.13", "1.23.12", golang.NEWEST)
 ROW = re.compile(r"^[0-9a-f]{16} +\S")
@@ -159,3 +160,23 @@ def test_what_is_no_go_program_is_refused(tmp_path):
     assert "no program" in gospect.run("unwind-info").fails(2)
     program = shutil.copy(golang.build("callers", golang.NEWEST), tmp_path / "program")
     assert "would replace the program" in gospect.run("unwind-info", program, "-o", program).fails(2)
+
+
+@pytest.mark.skipif(perf.why_not() is not None, reason="perf cannot record here")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_perf_unwinds_a_copy_by_itself(tmp_path, version):
+    """golang/go#73753: of the program as Go links it, perf's own unwinder shows one frame."""
+    copy = tmp_path / "copy"
+    gospect.run("unwind-info", "--copy", golang.build("callers", version), "-o", copy).ok()
+    copy.chmod(0o755)
+    program = Program(copy)
+    try:
+        path = perf.record(tmp_path / "perf.data", "--call-graph", "dwarf,1024", "-p", program.pid, seconds=1)
+    finally:
+        program.stop()
+    stacks = [stack for stack in perf.chains(path) if stack and stack[0] in callers.CALLER]
+    assert len(stacks) > 20, "it hardly ran"
+    assert not [s for s in stacks if s[1:2] not in ([callers.CALLER[s[0]]], ["runtime.newstack"])]
+    assert sum("main.burn" in stack and stack[-1].startswith("runtime.goexit") for stack in stacks) > 0.95 * len(stacks)
+    again = gospect.run("unwind-info", "--copy", copy, "-o", tmp_path / "again").fails(1)
+    assert "it has tables of C code, or no room" in again

@@ -253,6 +253,12 @@ static void say_address(void *arg, const char *address)
 		    "--token-file FILE prevents that");
 }
 
+static void say_unconfined(void *arg)
+{
+	say("cannot install a seccomp filter: the HTTP process continues without its sandbox, and "
+	    "without privilege");
+}
+
 static struct error *run_serve(struct serve_verb *v)
 {
 	bool ended = false;
@@ -277,6 +283,7 @@ static struct error *run_serve(struct serve_verb *v)
 	v->how.cancel = stop_cancel;
 	v->how.names = v->names;
 	v->how.listens = say_address;
+	v->how.unconfined = say_unconfined;
 	v->how.arg = v;
 	if (!err)
 		err = serve_run(&v->how, &ended);

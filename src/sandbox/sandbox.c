@@ -1,6 +1,7 @@
 #include "sandbox/sandbox.h"
 
 #include <grp.h>
+#include <linux/capability.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -106,8 +107,11 @@ struct error *sandbox_enter_server(uint64_t memory)
 
 	if (!sandbox_is_built())
 		return NULL;
+	/* The bounding set can be reduced by root alone. */
+	err = capabilities_keep(1ull << CAP_SETUID | 1ull << CAP_SETGID);
 	become_nobody();
-	err = capabilities_keep(0);
+	if (!err)
+		err = capabilities_keep(0);
 	limit(RLIMIT_DATA, memory);
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_NPROC, 0);

@@ -1,6 +1,7 @@
 #include "serve/serve_exchange.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ struct serve_exchange *serve_exchange_create(struct MHD_Connection *connection,
 				     .client = client,
 				     .epoll = epoll,
 				     .body = STRBUF_INIT,
+				     .before = STRBUF_INIT,
 				     .leash = -1,
 				     .stream.fd = -1,
 				     .from_worker = {x, false},
@@ -42,6 +44,7 @@ void serve_exchange_destroy(struct serve_exchange *x)
 		epoll_ctl(x->epoll, EPOLL_CTL_DEL, x->client->fd, NULL);
 	let_go(x);
 	strbuf_release(&x->body);
+	strbuf_release(&x->before);
 	free(x);
 }
 
@@ -100,6 +103,12 @@ static ssize_t read_body(void *arg, uint64_t position, char *to, size_t size)
 
 	if (x->is_gone)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
+	if (x->sent < x->before.length && x->status == MHD_HTTP_OK) {
+		n = x->before.length - x->sent < size ? x->before.length - x->sent : size;
+		memcpy(to, x->before.data + x->sent, n);
+		x->sent += n;
+		return n;
+	}
 	switch (serve_stream_body(&x->stream, to, size, &n)) {
 	case SERVE_READ_SOME:
 		return n;
@@ -122,7 +131,8 @@ static enum MHD_Result queue(struct serve_exchange *x)
 	if (!response)
 		return MHD_NO;
 	serve_response_describe(response, &x->request, &x->stream.head);
-	done = MHD_queue_response(x->connection, x->stream.head.status, response);
+	x->status = x->stream.head.status;
+	done = MHD_queue_response(x->connection, x->status, response);
 	MHD_destroy_response(response);
 	return done;
 }
@@ -138,8 +148,9 @@ enum MHD_Result serve_exchange_answer(struct serve_exchange *x)
 		wait_for_worker(x);
 		return MHD_YES;
 	default:
+		x->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
 		return serve_respond_error(
-			x->connection, MHD_HTTP_INTERNAL_SERVER_ERROR,
+			x->connection, x->status,
 			"the worker failed: the program's file or memory is corrupt or hostile");
 	}
 }

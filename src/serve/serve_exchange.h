@@ -23,10 +23,13 @@ struct serve_exchange {
 	struct serve_client *client;
 	int epoll;
 	struct serve_request request;
-	struct strbuf body; /* of POST */
-	bool is_started;    /* a worker is at work, or was */
-	bool is_suspended;  /* libmicrohttpd waits for serve_exchange_event() */
-	bool is_gone;       /* the client is */
+	struct strbuf body;   /* of POST */
+	bool is_started;      /* a worker is at work, or was */
+	bool is_suspended;    /* libmicrohttpd waits for serve_exchange_event() */
+	bool is_gone;         /* the client is */
+	unsigned int status;  /* of the answer; 0: none is queued yet */
+	struct strbuf before; /* what the front says before the worker's answer */
+	size_t sent;          /* of it */
 	int leash;
 	struct serve_stream stream;
 	struct serve_watch from_worker, from_client;

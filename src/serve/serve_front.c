@@ -14,6 +14,7 @@
 #include "serve/serve_exchange.h"
 #include "serve/serve_guard.h"
 #include "serve/serve_link.h"
+#include "serve/serve_page.h"
 #include "serve/serve_response.h"
 #include "serve/serve_route.h"
 
@@ -29,6 +30,7 @@ struct front {
 	const struct serve_front_options *options;
 	struct MHD_Daemon *daemon;
 	struct serve_clients clients;
+	struct serve_tally tally;
 	int epoll;
 	bool is_over; /* the keeper is gone */
 };
@@ -62,10 +64,14 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
 			 enum MHD_RequestTerminationCode code)
 {
 	struct serve_exchange *x = *context;
+	struct front *f = arg;
 
 	if (!x)
 		return;
 	serve_client_allow(x->client, SERVE_IDLE_SECONDS);
+	f->tally.working -= x->is_started;
+	if (x->status)
+		f->tally.answered[x->status / 100 - 1]++;
 	serve_exchange_destroy(x);
 	*context = NULL;
 }
@@ -90,6 +96,13 @@ static const char *argument(struct MHD_Connection *connection, const char *name)
 	return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
+static enum MHD_Result respond_error(struct serve_exchange *x, unsigned int status,
+				     const char *text)
+{
+	x->status = status;
+	return serve_respond_error(x->connection, status, text);
+}
+
 static enum MHD_Result start(struct front *f, struct serve_exchange *x,
 			     struct serve_request *request)
 {
@@ -109,10 +122,13 @@ static enum MHD_Result start(struct front *f, struct serve_exchange *x,
 		return MHD_NO;
 	}
 	if (answer.status == MHD_HTTP_SERVICE_UNAVAILABLE)
-		return serve_respond_error(x->connection, answer.status,
-					   "too many requests at once; try again");
+		return respond_error(x, answer.status, "too many requests at once; try again");
 	if (answer.status)
-		return serve_respond_error(x->connection, answer.status, "Unknown process");
+		return respond_error(x, answer.status, "Unknown process");
+	f->tally.working++;
+	f->tally.connections = f->clients.count;
+	if (request->kind == SERVE_METRICS)
+		serve_metrics_server(&x->before, &f->tally);
 	serve_exchange_start(x, request, fds);
 	return MHD_YES;
 }
@@ -129,13 +145,14 @@ static enum MHD_Result route(struct front *f, struct serve_exchange *x, const ch
 	case SERVE_FOUND:
 		return start(f, x, &request);
 	case SERVE_MOVED:
+		x->status = MHD_HTTP_MOVED_PERMANENTLY;
 		return serve_respond_moved(x->connection, path);
 	case SERVE_WRONG:
-		return serve_respond_error(x->connection, MHD_HTTP_BAD_REQUEST, wrong);
+		return respond_error(x, MHD_HTTP_BAD_REQUEST, wrong);
 	default:
-		return serve_respond_error(x->connection, MHD_HTTP_NOT_FOUND,
-					   strstr(path, "/debug/pprof/") ? "Unknown profile"
-									 : "404 page not found");
+		return respond_error(x, MHD_HTTP_NOT_FOUND,
+				     strstr(path, "/debug/pprof/") ? "Unknown profile"
+								   : "404 page not found");
 	}
 }
 
@@ -154,7 +171,7 @@ static enum MHD_Result begin(struct front *f, struct MHD_Connection *connection,
 	if (!*context)
 		return MHD_NO;
 	status = serve_guard(f->options, connection, method, path, &text);
-	return status ? serve_respond_error(connection, status, text) : MHD_YES;
+	return status ? respond_error(*context, status, text) : MHD_YES;
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
@@ -253,7 +270,7 @@ static void ignore_signals(void)
 noreturn void serve_front(const struct serve_front_options *o)
 {
 	struct front f = {.options = o, .epoll = epoll_create1(EPOLL_CLOEXEC)};
-	const struct serve_answer ready = {0}, unfit = {.status = 1};
+	struct serve_answer ready = {0}, unfit = {.status = 1};
 	struct error *err;
 
 	prctl(PR_SET_NAME, "gospect-http");
@@ -262,6 +279,7 @@ noreturn void serve_front(const struct serve_front_options *o)
 	err = sandbox_enter_server(MOST_MEMORY);
 	/* Without seccomp it goes on without privilege. */
 	if (err && err->code == ERROR_UNSUPPORTED) {
+		ready.is_unconfined = 1;
 		error_destroy(err);
 		err = NULL;
 	}

@@ -118,6 +118,8 @@ static struct error *must_check start_front(struct keeper *k)
 			o->certificate
 				? "cannot start the HTTPS server: the certificate, the key or the CA is invalid"
 				: "cannot start the HTTP server");
+	if (ready.is_unconfined)
+		o->unconfined(o->arg);
 	say_address(k);
 	close(k->listener);
 	k->listener = -1;

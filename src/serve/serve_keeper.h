@@ -36,6 +36,8 @@ struct serve_options {
 	const struct gospect_cancel *cancel; /* ends it */
 	/* Called once with the address when it listens. */
 	void (*listens)(void *arg, const char *address);
+	/* Called before that where the kernel has no seccomp for the process that talks HTTP. */
+	void (*unconfined)(void *arg);
 	void *arg;
 };
 

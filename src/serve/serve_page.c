@@ -111,6 +111,8 @@ void serve_page_index(struct strbuf *page, const struct gospect_target_info *tar
 		    "<li><a href=\"../../offcpu?seconds=5&amp;format=html\">offcpu</a>: where they "
 		    "wait</li>\n"
 		    "<li><a href=\"../../waits?format=text\">waits</a>: who waits for whom</li>\n"
+		    "<li><a href=\"../../memory?format=html\">memory</a>: where the resident "
+		    "memory is</li>\n"
 		    "</ul>\n");
 	add_end(page);
 }
@@ -202,6 +204,24 @@ static void add_family(struct strbuf *page, const char *name, const char *help,
 	for (const char *line = lines->data; *line; line += strcspn(line, "\n") + 1)
 		if (!strncmp(line, name, n) && line[n] == '{')
 			strbuf_add(page, line, strcspn(line, "\n") + 1);
+}
+
+void serve_metrics_server(struct strbuf *page, const struct serve_tally *t)
+{
+	strbuf_adds(page, "# HELP gospect_build_info The version of gospect.\n"
+			  "# TYPE gospect_build_info gauge\n"
+			  "gospect_build_info{version=\"" GOSPECT_VERSION "\"} 1\n"
+			  "# HELP gospect_serve_requests_total Requests that were answered.\n"
+			  "# TYPE gospect_serve_requests_total counter\n");
+	for (size_t i = 1; i < ARRAY_SIZE(t->answered); i++)
+		strbuf_addf(page, "gospect_serve_requests_total{code=\"%zuxx\"} %" PRIu64 "\n",
+			    i + 1, t->answered[i]);
+	strbuf_addf(page,
+		    "# HELP gospect_serve_workers Requests that are being worked on.\n"
+		    "# TYPE gospect_serve_workers gauge\ngospect_serve_workers %zu\n"
+		    "# HELP gospect_serve_connections Open connections.\n"
+		    "# TYPE gospect_serve_connections gauge\ngospect_serve_connections %zu\n",
+		    t->working, t->connections);
 }
 
 void serve_metrics_page(struct strbuf *page, const struct strbuf *lines)

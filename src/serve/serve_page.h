@@ -23,6 +23,16 @@ void serve_page_index(struct strbuf *page, const struct gospect_target_info *tar
 void serve_page_add_process(struct strbuf *rows, const struct gospect_go_process *process);
 void serve_page_home(struct strbuf *page, const struct strbuf *rows);
 
+/* What the server itself does. */
+struct serve_tally {
+	uint64_t answered[5]; /* requests, by the first digit of their status, less one */
+	size_t working;       /* requests that have a worker */
+	size_t connections;
+};
+
+/* The lines of /metrics about the server; those about processes follow. */
+void serve_metrics_server(struct strbuf *page, const struct serve_tally *tally);
+
 /* Lines of one process for /metrics, and the text of such lines. */
 void serve_metrics_add_process(struct strbuf *lines, const struct gospect_go_process *process);
 void serve_metrics_page(struct strbuf *page, const struct strbuf *lines);

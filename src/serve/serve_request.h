@@ -26,6 +26,7 @@ enum serve_kind {
 	SERVE_WALL,
 	SERVE_OFFCPU,
 	SERVE_WAITS,
+	SERVE_MEMORY,
 	SERVE_METRICS,
 	SERVE_KINDS
 };
@@ -58,8 +59,8 @@ struct serve_request {
 
 /* The answer, in one packet. */
 struct serve_answer {
-	uint32_t status; /* 0: started, with the descriptors; else one of HTTP: 404, 503 */
-	uint32_t reserved;
+	uint32_t status;        /* 0: started, with the descriptors; else one of HTTP: 404, 503 */
+	uint32_t is_unconfined; /* of the front's first packet: the kernel has no seccomp */
 };
 
 enum {

@@ -39,6 +39,10 @@ static const struct {
 	[SERVE_OFFCPU] = {"", "offcpu", WALL_SECONDS, FORMATS_OF_PROFILE, SERVE_PPROF},
 	[SERVE_WAITS] = {"", "waits", 0, 1u << SERVE_JSON | 1u << SERVE_TEXT | 1u << SERVE_DOT,
 			 SERVE_JSON},
+	[SERVE_MEMORY] = {"", "memory", 0,
+			  1u << SERVE_JSON | 1u << SERVE_TEXT | 1u << SERVE_HTML |
+				  1u << SERVE_PPROF | 1u << SERVE_FOLDED | 1u << SERVE_SPEEDSCOPE,
+			  SERVE_JSON},
 	[SERVE_METRICS] = {"", NULL},
 };
 
@@ -116,9 +120,11 @@ static const char *take_format(const struct serve_query *q, struct serve_request
 		r->format = i;
 		return NULL;
 	}
-	return r->kind == SERVE_WAITS
-		       ? "invalid value for \"format\" - json, text or dot"
-		       : "invalid value for \"format\" - pprof, html, folded or speedscope";
+	if (r->kind == SERVE_WAITS)
+		return "invalid value for \"format\" - json, text or dot";
+	if (r->kind == SERVE_MEMORY)
+		return "invalid value for \"format\" - json, text, html, pprof, folded or speedscope";
+	return "invalid value for \"format\" - pprof, html, folded or speedscope";
 }
 
 /* ---- paths ---- */

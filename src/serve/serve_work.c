@@ -77,9 +77,11 @@ static enum serve_type type_of(enum gospect_format format)
 	case GOSPECT_HTML:
 		return SERVE_TYPE_FLAME;
 	case GOSPECT_FOLDED:
+	case GOSPECT_TEXT:
 	case GOSPECT_DEBUG_TEXT:
 		return SERVE_TYPE_TEXT;
 	case GOSPECT_SPEEDSCOPE:
+	case GOSPECT_JSON:
 		return SERVE_TYPE_JSON;
 	default:
 		return SERVE_TYPE_BINARY;
@@ -297,6 +299,25 @@ static struct error *work_waits(struct work *w)
 					       serve_reply_sink(&w->reply)));
 }
 
+static void drop_footprint(struct gospect_footprint **footprint)
+{
+	gospect_footprint_destroy(*footprint);
+}
+
+static struct error *work_memory(struct work *w)
+{
+	uint32_t wanted = w->job->request.format;
+	enum gospect_format format = wanted == SERVE_JSON   ? GOSPECT_JSON
+				     : wanted == SERVE_TEXT ? GOSPECT_TEXT
+							    : format_of(wanted);
+	_cleanup_(drop_footprint) struct gospect_footprint *footprint = NULL;
+	struct error *err = taken(gospect_footprint_take(w->target, NULL, &footprint));
+
+	w->reply.type = type_of(format);
+	return err ? err
+		   : taken(gospect_footprint_write(footprint, format, serve_reply_sink(&w->reply)));
+}
+
 /* ---- all processes ---- */
 
 struct listing {
@@ -361,7 +382,8 @@ static struct error *(*const kinds[SERVE_KINDS])(struct work *w) = {
 	[SERVE_BLOCK] = work_kept,      [SERVE_MUTEX] = work_kept,
 	[SERVE_GOROUTINE] = work_kept,  [SERVE_THREADCREATE] = work_kept,
 	[SERVE_WALL] = work_wall,       [SERVE_OFFCPU] = work_offcpu,
-	[SERVE_WAITS] = work_waits,     [SERVE_METRICS] = work_metrics,
+	[SERVE_WAITS] = work_waits,     [SERVE_MEMORY] = work_memory,
+	[SERVE_METRICS] = work_metrics,
 };
 
 /* ---- the process ---- */

@@ -56,6 +56,7 @@
 #include <gospect/footprint.h>
 #include <gospect/heap.h>
 #include <gospect/hold.h>
+#include <gospect/leaks.h>
 #include <gospect/machine.h>
 #include <gospect/process.h>
 #include <gospect/processes.h>

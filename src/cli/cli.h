@@ -26,9 +26,9 @@ struct verb {
 	struct error *(*run)(int argc, char **argv, int *ret);
 };
 
-extern const struct verb verb_doctor, verb_dump, verb_heap, verb_memory, verb_offcpu, verb_ps,
-	verb_push, verb_record, verb_report, verb_serve, verb_stack, verb_symbolize, verb_top,
-	verb_trace, verb_unwind_info, verb_waits, verb_why;
+extern const struct verb verb_doctor, verb_dump, verb_heap, verb_leaks, verb_memory, verb_offcpu,
+	verb_ps, verb_push, verb_record, verb_report, verb_serve, verb_stack, verb_symbolize,
+	verb_top, verb_trace, verb_unwind_info, verb_waits, verb_why;
 
 /* Prints a line "gospect: ..." on standard error; unprintable characters are escaped. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -84,6 +84,19 @@ struct span_view {
 	const uint8_t *bytes;
 };
 
+/* runtime.special and what follows it in a finalizer or cleanup: 56 bytes at most. */
+#define GOLAYOUT_SPECIAL_BYTES 56
+
+struct special_view {
+	const struct golayout_numbers *n;
+	const uint8_t *bytes;
+};
+
+struct moduledata_view {
+	const struct golayout_numbers *n;
+	const uint8_t *bytes;
+};
+
 #define VIEW_FIELD(object, name, type)                                                 \
 	static inline type object##_view_##name(struct object##_view v)                \
 	{                                                                              \
@@ -165,7 +178,38 @@ VIEW_FIELD(span, element_size, uint64_t)
 VIEW_FIELD(span, specials, uint64_t)
 VIEW_FIELD(span, large_type, uint64_t)
 
+VIEW_FIELD(special, next, uint64_t)
+VIEW_FIELD(special, kind, uint8_t)
+
+VIEW_FIELD(moduledata, data, uint64_t)
+VIEW_FIELD(moduledata, edata, uint64_t)
+VIEW_FIELD(moduledata, bss, uint64_t)
+VIEW_FIELD(moduledata, ebss, uint64_t)
+VIEW_FIELD(moduledata, next, uint64_t)
+
 #undef VIEW_FIELD
+
+/* Up to Go 1.23 it has 16 bits. */
+static inline uint64_t special_view_offset(struct special_view v)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, v.bytes + v.n->special_offset,
+	       v.n->special_kind - v.n->special_offset == 2 ? 2 : 8);
+	return value;
+}
+
+/* runtime.bitvector: the number of bits, then their address. */
+static inline uint64_t moduledata_view_mask(struct moduledata_view v, bool is_bss,
+					    int32_t *ret_bits)
+{
+	int32_t at = is_bss ? v.n->moduledata_bss_mask : v.n->moduledata_data_mask;
+	uint64_t address;
+
+	memcpy(ret_bits, v.bytes + at, sizeof(*ret_bits));
+	memcpy(&address, v.bytes + at + 8, sizeof(address));
+	return address;
+}
 
 /* Words up to Go 1.21, and 16 bits from the version on that has largeType. */
 static inline uint64_t span_view_narrow(struct span_view v, int32_t offset)
@@ -237,6 +281,8 @@ FIELD_ADDRESS(heap, chunks)
 FIELD_ADDRESS(heap, scavenge_chunks)
 
 FIELD_ADDRESS(arena, inline_marks)
+FIELD_ADDRESS(arena, bitmap)
+FIELD_ADDRESS(arena, no_more)
 
 FIELD_ADDRESS(stats, heap)
 FIELD_ADDRESS(stats, stacks)

@@ -26,7 +26,11 @@ static const struct inline_layout {
 };
 
 enum {
+	PCDATA_STACK_MAP_INDEX = 1,
 	PCDATA_INLINE_INDEX = 2,
+	FUNCDATA_ARGS = 0,
+	FUNCDATA_LOCALS = 1,
+	FUNCDATA_STACK_OBJECTS = 2,
 	FUNCDATA_INLINE_TREE = 3,
 	FUNCDATA_OPEN_DEFERS = 4,
 	FUNCDATA_WRAP_INFO = 7
@@ -314,6 +318,64 @@ bool pclntab_defer_bits(const struct go_func *f, uint64_t *ret)
 		cursor_uvarint(&c); /* the size of arguments */
 	*ret = cursor_uvarint(&c);
 	return !c.failed;
+}
+
+/* Of a frame: a stack has 1 GB at most. */
+#define MAX_STACK_BITS (1u << 27)
+
+/* runtime.stackmap: the number of bitmaps and of the bits of each, then the bitmaps. */
+static bool bitmap_of(const struct go_func *f, uint32_t which, int32_t index,
+		      struct stack_bits *ret)
+{
+	struct bytes map;
+	uint32_t count, bits;
+	uint64_t size;
+
+	if (!funcdata(f->tab, f, which, &map) || !load_u32(map, 0, &count) ||
+	    !load_u32(map, 4, &bits) || index < 0 || (uint32_t)index >= count ||
+	    bits > MAX_STACK_BITS)
+		return false;
+	size = (bits + 7) / 8;
+	if (map.size < 8 || (map.size - 8) / (size + !size) <= (uint64_t)index)
+		return false;
+	*ret = (struct stack_bits){map.data + 8 + size * (uint32_t)index, bits};
+	return true;
+}
+
+bool pclntab_stack_map(const struct go_func *f, uint64_t pc, struct stack_map *ret)
+{
+	struct bytes objects;
+	uint64_t count;
+	int32_t index;
+
+	*ret = (struct stack_map){0};
+	/* As in the runtime: before the first value, the map of the entry holds. */
+	if (pc == f->entry || !pcdata_value(f->tab, f, PCDATA_STACK_MAP_INDEX, pc - 1, &index) ||
+	    index == -1)
+		index = 0;
+	ret->has_locals = bitmap_of(f, FUNCDATA_LOCALS, index, &ret->locals);
+	ret->has_args = bitmap_of(f, FUNCDATA_ARGS, index, &ret->args);
+	if (!funcdata(f->tab, f, FUNCDATA_STACK_OBJECTS, &objects))
+		return true;
+	/* Go 1.17: a record ends with a pointer. */
+	ret->object_stride = f->tab->format == PCLNTAB_GO116 ? 24 : 16;
+	if (!load_u64(objects, 0, &count) || count > (objects.size - 8) / ret->object_stride)
+		return false;
+	ret->object_count = count;
+	ret->objects = objects.data + 8;
+	return true;
+}
+
+struct stack_object stack_map_object(const struct stack_map *map, size_t i)
+{
+	int32_t words[3];
+
+	memcpy(words, map->objects + i * map->object_stride, sizeof(words));
+	return (struct stack_object){
+		.offset = words[0],
+		/* Negative: its pointers are given by a program. */
+		.pointer_bytes = words[2] < 0 ? -(uint32_t)words[2] : (uint32_t)words[2],
+	};
 }
 
 uint64_t pclntab_any_funcdata(const struct pclntab *tab)

@@ -163,6 +163,33 @@ uint64_t pclntab_wrapped(const struct pclntab *tab, uint64_t entry);
  * that is still to come; false: the function has no such byte (runtime/panic.go: openDeferInfo). */
 bool pclntab_defer_bits(const struct go_func *f, uint64_t *ret);
 
+/* One bit for each word: it holds a pointer. */
+struct stack_bits {
+	const uint8_t *bits;
+	uint32_t count;
+};
+
+/* A variable whose address is taken: runtime.stackObjectRecord. */
+struct stack_object {
+	int32_t offset;         /* negative: from the end of the locals; else from the arguments */
+	uint32_t pointer_bytes; /* its first bytes, which hold all its pointers */
+};
+
+/* What the collector knows of a frame at one pc (runtime/stkframe.go: getStackMap). */
+struct stack_map {
+	bool has_locals; /* false: the function has no map of them */
+	bool has_args;
+	struct stack_bits locals; /* the words that end where the locals end */
+	struct stack_bits args;   /* the words from the first argument on */
+	const uint8_t *objects;
+	size_t object_count;
+	size_t object_stride;
+};
+
+/* `pc` is a return address, or where the goroutine stopped. False: the table is corrupt. */
+bool pclntab_stack_map(const struct go_func *f, uint64_t pc, struct stack_map *ret);
+struct stack_object stack_map_object(const struct stack_map *map, size_t i);
+
 /* Go 1.17: the address of some function's inline tree, from which the addresses of all follow; or
  * 0. */
 uint64_t pclntab_any_funcdata(const struct pclntab *tab);

@@ -155,6 +155,7 @@ static struct error *find_channels(struct wait_graph *w, size_t i)
 			err = add_edge(w, i, edge);
 		at = is_select ? sudog_view_waitlink(v) : 0;
 	}
+	w->goroutines[i].partial = at != 0;
 	return err;
 }
 

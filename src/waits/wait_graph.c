@@ -69,7 +69,12 @@ static struct error *changed(void *arg, const struct goroutine_record *before,
 		.lr = g_view_sched_lr(v),
 		.fp = g_view_sched_bp(v),
 		.since = d.wait_since,
+		.stack_lo = g_view_stack_lo(v),
+		.bubble = d.bubble,
+		.go_pc = d.go_pc,
+		.start_pc = d.start_pc,
 		.stack = now->stack,
+		.look = w->looks,
 		.status = goroutine_status(now),
 		.reason = goroutine_wait_reason(now),
 		.alive = goroutine_is_alive(now),
@@ -116,16 +121,34 @@ static bool any_changed(const struct wait_graph *w)
 	return false;
 }
 
-/* Reads again until no goroutine ran while its wait was read. */
-static struct error *look(struct wait_graph *w)
+/* An estimate of when a core file was written: when the runtime last polled the network, or the
+ * latest known begin of a wait. */
+static uint64_t last_moment(const struct wait_graph *w)
 {
-	struct error *err = scan_all(w);
+	uint64_t last;
+
+	if (error_dropped(target_read_u64(w->t, w->lay->v.sched + SCHED_LASTPOLL, &last)))
+		return 0;
+	for (size_t i = 0; last && i < w->count; i++)
+		if (w->goroutines[i].since > last)
+			last = w->goroutines[i].since;
+	return last;
+}
+
+/* Reads again until no goroutine ran while its wait was read. */
+struct error *wait_graph_look(struct wait_graph *w)
+{
+	struct error *err;
+
+	w->looks++;
+	err = scan_all(w);
 
 	for (int i = 0; !err && i < LOOKS && any_changed(w); i++) {
 		err = wait_graph_find(w);
 		if (!err && !target_core(w->t))
 			err = scan_all(w);
 	}
+	w->taken = target_core(w->t) ? last_moment(w) : clock_now();
 	return err;
 }
 
@@ -147,23 +170,12 @@ static void count_goroutines(struct wait_graph *w)
 	}
 }
 
-/* An estimate of when a core file was written: when the runtime last polled the network, or the
- * latest known begin of a wait. */
-static uint64_t last_moment(const struct wait_graph *w)
+struct error *wait_graph_explain(struct wait_graph *w)
 {
-	uint64_t last;
+	struct error *err;
 
-	if (error_dropped(target_read_u64(w->t, w->lay->v.sched + SCHED_LASTPOLL, &last)))
-		return 0;
-	for (size_t i = 0; last && i < w->count; i++)
-		if (w->goroutines[i].since > last)
-			last = w->goroutines[i].since;
-	return last;
-}
-
-static struct error *explain(struct wait_graph *w)
-{
-	struct error *err = wait_graph_group(w);
+	count_goroutines(w);
+	err = wait_graph_group(w);
 
 	if (!err)
 		err = wait_graph_find_holders(w);
@@ -182,7 +194,7 @@ static struct error *explain(struct wait_graph *w)
 	return err;
 }
 
-struct error *wait_graph_take(struct target *t, const struct image *img, const struct golayout *lay,
+struct error *wait_graph_open(struct target *t, const struct image *img, const struct golayout *lay,
 			      const struct wait_graph_options *options, struct wait_graph **ret)
 {
 	_cleanup_wait_graph_ struct wait_graph *w = calloc(1, sizeof(*w));
@@ -199,12 +211,20 @@ struct error *wait_graph_take(struct target *t, const struct image *img, const s
 	w->options = *options;
 	err = goroutine_set_open(t, img, lay, &how, &w->set);
 	if (!err)
-		err = look(w);
-	if (err)
-		return err;
-	w->taken = target_core(t) ? last_moment(w) : clock_now();
-	count_goroutines(w);
-	err = explain(w);
+		*ret = take_ptr(w);
+	return err;
+}
+
+struct error *wait_graph_take(struct target *t, const struct image *img, const struct golayout *lay,
+			      const struct wait_graph_options *options, struct wait_graph **ret)
+{
+	_cleanup_wait_graph_ struct wait_graph *w = NULL;
+	struct error *err = wait_graph_open(t, img, lay, options, &w);
+
+	if (!err)
+		err = wait_graph_look(w);
+	if (!err)
+		err = wait_graph_explain(w);
 	if (!err)
 		err = target_check(t);
 	if (!err)

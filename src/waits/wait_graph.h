@@ -61,13 +61,19 @@ struct wait_goroutine {
 	uint64_t lr;
 	uint64_t fp;
 	uint64_t since; /* CLOCK_MONOTONIC; 0: not known */
-	uint32_t stack; /* in the set's stacks */
+	uint64_t stack_lo;
+	uint64_t bubble;   /* synctest */
+	uint64_t go_pc;    /* the go statement that created it: a return address */
+	uint64_t start_pc; /* the function that it began with */
+	uint32_t stack;    /* in the set's stacks */
+	uint32_t look;     /* the one at which it was first seen as it is now */
 	enum goroutine_status status;
 	uint8_t reason;
 	bool alive;
 	bool has_stack;
 	bool system;  /* the runtime's own */
 	bool changed; /* since its wait was read */
+	bool partial; /* there are cases of its select that could not be read */
 	struct wait_place place;
 	uint32_t first_edge; /* in waits.edges, adjacent */
 	uint32_t edge_count; /* more than 1: the cases of a select */
@@ -171,6 +177,7 @@ struct wait_graph {
 	size_t running;  /* their stacks cannot be read */
 	size_t moved;    /* left out: they ran each time that they were read */
 	size_t unknown;  /* waits whose object was not found */
+	uint32_t looks;  /* how often all goroutines were read */
 	bool confirming; /* the goroutines of cycles are read once more */
 	bool truncated;  /* more cases, waiters or objects than are read */
 };
@@ -179,6 +186,15 @@ struct error *wait_graph_take(struct target *t, const struct image *img, const s
 			      const struct wait_graph_options *options,
 			      struct wait_graph **ret) must_check;
 void wait_graph_destroy(struct wait_graph *w);
+
+/* wait_graph_take() in steps: what each goroutine waits for. wait_graph_look() may be called again:
+ * goroutines that did not run keep their `look`, all others are read anew. */
+struct error *wait_graph_open(struct target *t, const struct image *img, const struct golayout *lay,
+			      const struct wait_graph_options *options,
+			      struct wait_graph **ret) must_check;
+struct error *wait_graph_look(struct wait_graph *w) must_check;
+/* Then the objects, their holders and names. After it no look may follow. */
+struct error *wait_graph_explain(struct wait_graph *w) must_check;
 
 void wait_graph_write_text(const struct wait_graph *w, FILE *out);
 void wait_graph_write_json(const struct wait_graph *w, FILE *out);

@@ -1,0 +1,48 @@
+/* Goroutines that nothing can wake any more. */
+#ifndef GOSPECT_LEAKS_H
+#define GOSPECT_LEAKS_H
+
+#include <gospect/snapshot.h>
+
+GOSPECT_BEGIN
+
+struct gospect_leaks_options {
+	size_t size;       /* of this structure */
+	uint64_t reserved; /* 0 */
+};
+
+struct gospect_leaks;
+
+/*
+ * Reads the whole heap and finds the goroutines that wait for a channel, or for an object of
+ * package sync, that no goroutine which can run ever reaches. The target runs on and is not
+ * changed. It is read at least twice; a goroutine is leaked if all looks agree. A core file is read
+ * once.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_leaks_find(struct gospect_target *target, const struct gospect_leaks_options *options,
+		   struct gospect_leaks **ret);
+
+/* Before the target is closed. Takes NULL as well. */
+GOSPECT_API void gospect_leaks_destroy(struct gospect_leaks *leaks);
+
+struct gospect_leaks_info {
+	uint64_t leaked;          /* goroutines, for certain */
+	uint64_t suspected;       /* goroutines */
+	uint64_t groups;          /* of goroutines with one origin that wait at one place */
+	uint64_t looks;           /* at the whole heap */
+	uint64_t heap_bytes;      /* of all objects, free ones too */
+	uint64_t reachable_bytes; /* of objects that goroutines which can run reach */
+};
+
+/* Valid until it is destroyed. */
+GOSPECT_API const struct gospect_leaks_info *gospect_leaks_info(const struct gospect_leaks *leaks);
+
+/* GOSPECT_TEXT, or GOSPECT_JSON (its keys are in gospect-leaks(1)). */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_leaks_write(const struct gospect_leaks *leaks, enum gospect_format format,
+		    struct gospect_sink sink);
+
+GOSPECT_END
+
+#endif

@@ -1,0 +1,98 @@
+#include <gospect/leaks.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/look.h"
+
+struct leaks_verb {
+	struct common_options request;
+	enum gospect_format format;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct leaks_verb *v = state->input;
+
+	if (key != ARGP_KEY_INIT)
+		return ARGP_ERR_UNKNOWN;
+	state->child_inputs[0] = &v->request;
+	state->child_inputs[1] = &v->request.target;
+	return 0;
+}
+
+static const struct argp_child children[] = {{&common_options_without_filter_argp, 0, NULL, 0},
+					     {&target_options_core_argp, 0, NULL, 0},
+					     {0}};
+
+static const struct argp argp = {
+	NULL,
+	parse,
+	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
+	"Prints the goroutines that nothing can wake any more: what each waits for can be reached "
+	"from no global variable and from no goroutine that can run. It shows where they were "
+	"created, and the memory that they keep. It does not stop the program, and starts no "
+	"collection.\v"
+	"Formats: text, json (.json). A running program is read at least twice; a goroutine is "
+	"leaked if all looks agree and it did not run meanwhile. A core file is one moment. Suspects "
+	"are listed after those that are certain.\n"
+	"\n"
+	"Examples:\n"
+	"  gospect leaks server\n"
+	"  gospect leaks --core core.1234 -f json",
+	children,
+	NULL,
+	NULL};
+
+static bool ends_in(const char *path, const char *with)
+{
+	size_t n = path ? strlen(path) : 0, m = strlen(with);
+
+	return n >= m && !strcmp(path + n - m, with);
+}
+
+static struct error *must_check choose_format(struct leaks_verb *v)
+{
+	const struct output_options *o = &v->request.output;
+
+	v->format = GOSPECT_TEXT;
+	if (o->format ? !strcmp(o->format, "json") : ends_in(o->path, ".json"))
+		v->format = GOSPECT_JSON;
+	else if (o->format && strcmp(o->format, "text"))
+		return error_format(ERROR_USAGE, "leaks: unknown format '%s'; use text or json",
+				    o->format);
+	return NULL;
+}
+
+static void cleanup_found(struct gospect_leaks **l)
+{
+	gospect_leaks_destroy(*l);
+}
+
+static struct error *must_check find_and_write(void *verb, const struct cli_target *s,
+					       struct outfile *out)
+{
+	const struct leaks_verb *v = verb;
+	_cleanup_(cleanup_found) struct gospect_leaks *leaks = NULL;
+	struct error *err = library_error(gospect_leaks_find(s->handle, NULL, &leaks));
+
+	if (err)
+		return err;
+	return library_error(gospect_leaks_write(leaks, v->format, output_sink(out)));
+}
+
+static struct error *run(int argc, char **argv, int *ret)
+{
+	struct leaks_verb v = {
+		.request.target = {.reads_cores = true, .confines = true, .completes = true}};
+	bool help;
+	struct error *err = parse_options(&argp, "leaks", argc, argv, &v, &help);
+
+	if (err || help)
+		return err;
+	err = target_options_check(&v.request.target, "leaks");
+	if (!err)
+		err = choose_format(&v);
+	return err ? err : look_once(&v.request, find_and_write, &v, ret);
+}
+
+const struct verb verb_leaks = {"leaks", "goroutines that nothing can wake any more", run};

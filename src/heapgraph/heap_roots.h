@@ -1,0 +1,25 @@
+/*
+ * The roots of a heap that belong to no goroutine (runtime/mgcmark.go: markroot): global variables,
+ * and what is attached to objects: finalizers, cleanups, weak pointers.
+ */
+#ifndef HEAPGRAPH_HEAP_ROOTS_H
+#define HEAPGRAPH_HEAP_ROOTS_H
+
+#include "heapgraph/heap_objects.h"
+
+/* Words of global variables that are pointers: of the program and of its plugins. */
+struct error *heap_globals_visit(struct target *t, const struct image *img,
+				 const struct golayout *lay,
+				 const struct heap_visit *visit) must_check;
+
+/* Words of finalizers, cleanups and weak pointers. `kept` is called for each object whose
+ * finalizer will be given all that it refers to. */
+struct error *heap_specials_visit(struct target *t, const struct golayout *lay,
+				  struct object_spans *spans, const struct heap_visit *visit,
+				  void (*kept)(void *arg, struct heap_object object)) must_check;
+
+/* Words of the finalizers that wait to be run. Only a program with symbols tells where they are. */
+struct error *heap_finalizers_visit(struct target *t, const struct image *img,
+				    const struct heap_visit *visit) must_check;
+
+#endif

@@ -1,0 +1,3 @@
+module leaking
+
+go 1.17

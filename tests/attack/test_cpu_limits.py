@@ -17,7 +17,7 @@ from test_reader_bombs import waits
 MEGABYTE = 1 << 20
 
 VERBS = {"report": ("report", "file"), "symbolize": ("symbolize", "file", "-o", "x.pb.gz"),
-         "dump": ("dump", "--core", "file"), "stack": ("stack", "--core", "file", "-g", "1")}
+         "dump": ("dump", "--core", "file"), "stack": ("stack", "--core", "file", "-g", "1"), "unwind-info": ("unwind-info", "file", "-o", "x")}
 
 
 def limits(verb):

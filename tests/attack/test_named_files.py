@@ -45,7 +45,7 @@ def device(tmp_path):
 
 
 @pytest.mark.parametrize("args", [("symbolize",), ("report",), ("report", "--diff", __file__),
-                                  ("dump", "--core"), ("stack", "-g", "1", "--core")])
+                                  ("dump", "--core"), ("stack", "-g", "1", "--core"), ("unwind-info",)])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_the_file_itself(request, args, kind):
     line = gospect.run(*args, request.getfixturevalue(kind), seconds=5).fails(1)

@@ -1,5 +1,6 @@
 """`gospect unwind-info`: held against the call frame information that Go's own linker writes, and in gdb."""
 
+import collections
 import re
 import shutil
 import struct
@@ -180,3 +181,23 @@ def test_perf_unwinds_a_copy_by_itself(tmp_path, version):
     assert sum("main.burn" in stack and stack[-1].startswith("runtime.goexit") for stack in stacks) > 0.95 * len(stacks)
     again = gospect.run("unwind-info", "--copy", copy, "-o", tmp_path / "again").fails(1)
     assert "it has tables of C code, or no room" in again
+
+
+def test_a_damaged_program_is_read_or_refused(tmp_path):
+    """Whatever its tables say, the result stays in proportion to the file."""
+    whole = golang.build("callers", golang.NEWEST).read_bytes()
+    table = whole.index(b"\xf1\xff\xff\xff\x00\x00\x01\x08")  # the header of pclntab
+    places = [*range(16, 400, 16), *range(table, table + 64, 4), *range(table + 100, len(whole) - 1, len(whole) // 12)]
+    statuses = collections.Counter()
+    for i, place in enumerate(places):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        (tmp_path / "damaged").write_bytes(damaged)
+        out = tmp_path / "out"
+        result = gospect.run("unwind-info", *(("--copy",) if i % 2 else ()), tmp_path / "damaged", "-o", out, seconds=10)
+        statuses[result.status] += 1
+        assert result.status in (0, 1) and result.err.count("\n") in (1, 2), (place, result.err)
+        if not result.status:
+            assert out.stat().st_size < 3 * len(whole)
+            out.unlink()
+    assert statuses[0] > 10 and statuses[1] > 4, statuses

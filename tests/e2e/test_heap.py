@@ -245,6 +245,25 @@ def check_statistics(own, ours):
 
 
 @pytest.mark.slow
+@pytest.mark.time_limit(1800)
+@pytest.mark.parametrize("version", (golang.OLDEST, golang.NEWEST))
+def test_a_million_buckets_under_load_have_no_torn_counter(targets, version):
+    """All objects of a bucket have one size: a torn counter would not be a multiple of it."""
+    program = targets.start("kept", version, env={"RATE": "1"})
+    assert program.ask("churn") == "ok"
+    looks = used = 0
+    while looks < 1_000_000:
+        text = gospect.run("heap", program.pid, "-f", "debug1").ok().text
+        for record in re.finditer(r"^(\d+): (\d+) \[(\d+): (\d+)\] @", text, re.M):
+            objects, in_use, allocated, space = map(int, record.groups())
+            size = space // allocated if allocated else 0
+            assert space == size * allocated and in_use == size * objects, record[0]
+            looks += 1
+            used += allocated > 0
+    assert used > looks / 4
+
+
+@pytest.mark.slow
 def test_core_file_has_the_same_profile(targets, tmp_path):
     program = kept(targets)
     program.ask("gc")

@@ -28,12 +28,12 @@ static const struct argp argp = {
 	NULL,
 	parse,
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
-	"Prints the goroutines that nothing can wake any more: what each waits for can be reached "
-	"from no global variable and from no goroutine that can run. It shows where they were "
+	"Prints the goroutines that nothing can wake any more. No global variable and no goroutine "
+	"that can run leads to what they wait for. It shows where they were "
 	"created, and the memory that they keep. It does not stop the program, and starts no "
 	"collection.\v"
-	"Formats: text, json (.json). A running program is read at least twice; a goroutine is "
-	"leaked if all looks agree and it did not run meanwhile. A core file is one moment. Suspects "
+	"Formats: text, json (.json). A running program is read at least twice. A goroutine is "
+	"leaked if two looks agree and it did not run meanwhile. A core file is one moment. Suspects "
 	"are listed after those that are certain.\n"
 	"\n"
 	"Examples:\n"

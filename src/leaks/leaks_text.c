@@ -33,7 +33,7 @@ static void write_group(const struct leaks *l, const struct leak_group *group, F
 
 	strbuf_addf(&sb, "%zu goroutine%s created by ", group->count, group->count == 1 ? "" : "s");
 	leak_words_add_creator(&sb, group);
-	strbuf_adds(&sb, "\n  waits for ");
+	strbuf_adds(&sb, group->count == 1 ? "\n  waits for " : "\n  wait for ");
 	leak_words_add_wait(&sb, group);
 	strbuf_adds(&sb, " in ");
 	words_add_place(&sb, &group->place);

@@ -1,5 +1,7 @@
 /* Made by tools/gen-layout from the DWARF of Go's own programs, amd64 and arm64 alike. */
 RELEASES(20, 0, "go1.20", "go1.20.14")
+ARM64(heap_span_bytes, 100936)
+ARM64(heap_mcache_bytes, 101008)
 NUMBER(g_size, 392)
 NUMBER(g_stack_lo, 0)
 NUMBER(g_stack_hi, 8)
@@ -151,6 +153,4 @@ NUMBER(arena_no_more, 1048576)
 NUMBER(func_id_wrapper, 21)
 NUMBER(special_finalizer, 1)
 NUMBER(special_profile, 2)
-ARM64(heap_span_bytes, 100936)
-ARM64(heap_mcache_bytes, 101008)
 END

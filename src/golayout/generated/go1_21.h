@@ -1,5 +1,7 @@
 /* Made by tools/gen-layout from the DWARF of Go's own programs, amd64 and arm64 alike. */
 RELEASES(21, 0, "go1.21.0", "go1.21.13")
+ARM64(heap_span_bytes, 100984)
+ARM64(heap_mcache_bytes, 101056)
 NUMBER(g_size, 408)
 NUMBER(g_stack_lo, 0)
 NUMBER(g_stack_hi, 8)
@@ -151,6 +153,4 @@ NUMBER(arena_no_more, 1048576)
 NUMBER(func_id_wrapper, 21)
 NUMBER(special_finalizer, 1)
 NUMBER(special_profile, 2)
-ARM64(heap_span_bytes, 100984)
-ARM64(heap_mcache_bytes, 101056)
 END

@@ -1,5 +1,9 @@
 /* Made by tools/gen-layout from the DWARF of Go's own programs, amd64 and arm64 alike. */
 RELEASES(22, 0, "go1.22.0", "go1.22.12")
+ARM64(heap_arenas, 66072)
+ARM64(heap_arena_list, 66160)
+ARM64(heap_span_bytes, 101112)
+ARM64(heap_mcache_bytes, 101184)
 NUMBER(g_size, 424)
 NUMBER(g_stack_lo, 0)
 NUMBER(g_stack_hi, 8)
@@ -151,8 +155,4 @@ NUMBER(arena_no_more, GOLAYOUT_ABSENT)
 NUMBER(func_id_wrapper, 22)
 NUMBER(special_finalizer, 1)
 NUMBER(special_profile, 2)
-ARM64(heap_arenas, 66072)
-ARM64(heap_arena_list, 66160)
-ARM64(heap_span_bytes, 101112)
-ARM64(heap_mcache_bytes, 101184)
 END

@@ -13,6 +13,7 @@
 #include "serve/serve_clients.h"
 #include "serve/serve_exchange.h"
 #include "serve/serve_guard.h"
+#include "serve/serve_history.h"
 #include "serve/serve_link.h"
 #include "serve/serve_page.h"
 #include "serve/serve_response.h"
@@ -31,6 +32,7 @@ struct front {
 	struct MHD_Daemon *daemon;
 	struct serve_clients clients;
 	struct serve_tally tally;
+	struct serve_history history;
 	int epoll;
 	bool is_over; /* the keeper is gone */
 };
@@ -103,6 +105,12 @@ static enum MHD_Result respond_error(struct serve_exchange *x, unsigned int stat
 	return serve_respond_error(x->connection, status, text);
 }
 
+static void add_metrics(const struct front *f, struct strbuf *page)
+{
+	serve_metrics_server(page, &f->tally);
+	serve_history_metrics(&f->history, page);
+}
+
 static enum MHD_Result start(struct front *f, struct serve_exchange *x,
 			     struct serve_request *request)
 {
@@ -128,9 +136,25 @@ static enum MHD_Result start(struct front *f, struct serve_exchange *x,
 	f->tally.working++;
 	f->tally.connections = f->clients.count;
 	if (request->kind == SERVE_METRICS)
-		serve_metrics_server(&x->before, &f->tally);
+		add_metrics(f, &x->before);
 	serve_exchange_start(x, request, fds);
 	return MHD_YES;
+}
+
+static enum MHD_Result show_history(struct front *f, struct serve_exchange *x, int32_t pid)
+{
+	const struct serve_past *past = serve_history_find(&f->history, pid);
+	struct strbuf page = STRBUF_INIT;
+	enum MHD_Result done;
+
+	if (!past)
+		return respond_error(x, MHD_HTTP_NOT_FOUND,
+				     "no history: only processes that are named with -p have one");
+	serve_history_page(past, &page);
+	x->status = MHD_HTTP_OK;
+	done = serve_respond_page(x->connection, &page);
+	strbuf_release(&page);
+	return done;
 }
 
 static enum MHD_Result route(struct front *f, struct serve_exchange *x, const char *path)
@@ -143,7 +167,8 @@ static enum MHD_Result route(struct front *f, struct serve_exchange *x, const ch
 
 	switch (serve_route(path, &query, f->options->only, &request, &wrong)) {
 	case SERVE_FOUND:
-		return start(f, x, &request);
+		return request.kind == SERVE_HISTORY ? show_history(f, x, request.pid)
+						     : start(f, x, &request);
 	case SERVE_MOVED:
 		x->status = MHD_HTTP_MOVED_PERMANENTLY;
 		return serve_respond_moved(x->connection, path);
@@ -248,7 +273,8 @@ static void answer(struct front *f)
 		for (int i = 0; i < n; i++)
 			if (events[i].data.ptr == f)
 				f->is_over = true;
-			else if (events[i].data.ptr)
+			else if (events[i].data.ptr &&
+				 !serve_history_event(&f->history, events[i].data.ptr))
 				serve_exchange_event(events[i].data.ptr);
 		/* Exchanges end here alone: events of one call never lead to one that has ended. */
 		MHD_run(f->daemon);
@@ -256,6 +282,7 @@ static void answer(struct front *f)
 			continue;
 		swept = clock_now();
 		serve_clients_sweep(&f->clients);
+		f->is_over |= !serve_history_tend(&f->history, f->options->keeper);
 	}
 }
 
@@ -287,6 +314,7 @@ noreturn void serve_front(const struct serve_front_options *o)
 	if (getppid() != o->parent)
 		_exit(0);
 	if (err || !f.daemon || f.epoll < 0 ||
+	    !serve_history_init(&f.history, o->pids, o->pid_count, f.epoll) ||
 	    !watch(f.epoll, MHD_get_daemon_info(f.daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
 		   NULL) ||
 	    !watch(f.epoll, o->keeper, &f)) {

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "serve/serve_front.h"
@@ -21,6 +22,7 @@
 
 /* Workers at once: all, and those of one process. */
 #define MOST_WORKERS 24
+#define MOST_WATCHERS 16
 #define MOST_OF_PROCESS 12
 /* How much longer than it was asked to take a worker may live. */
 #define PATIENCE_SECONDS 300
@@ -36,6 +38,7 @@ struct serve_worker {
 	pid_t pid; /* 0: none */
 	pid_t target;
 	uint64_t deadline_ns;
+	bool watches;
 };
 
 struct keeper {
@@ -44,7 +47,7 @@ struct keeper {
 	int listener, link;
 	pid_t front;
 	int *pidfds; /* of options->pids: a process id may be given to another process later */
-	struct serve_worker workers[MOST_WORKERS];
+	struct serve_worker workers[MOST_WORKERS + MOST_WATCHERS];
 	uint64_t addresses[SERVE_MOST_ADDRESSES];
 };
 
@@ -86,6 +89,8 @@ static struct error *must_check start_front(struct keeper *k)
 		.parent = getpid(),
 		.listener = k->listener,
 		.only = o->pid_count == 1 ? o->pids[0] : 0,
+		.pids = o->pids,
+		.pid_count = o->pid_count,
 		.names = o->names,
 		.token = o->token,
 		.certificate = o->certificate,
@@ -176,25 +181,32 @@ static bool all_have_ended(const struct keeper *k)
 
 /* ---- workers ---- */
 
-static struct serve_worker *find_room(struct keeper *k, pid_t target)
+/* Watchers do not count as work of their process. */
+static struct serve_worker *find_room(struct keeper *k, pid_t target, bool watches)
 {
 	struct serve_worker *room = NULL;
-	size_t same = 0;
+	size_t same = 0, all = 0;
 
-	for (size_t i = 0; i < MOST_WORKERS; i++) {
-		if (!k->workers[i].pid)
+	for (size_t i = 0; i < ARRAY_SIZE(k->workers); i++) {
+		const struct serve_worker *w = &k->workers[i];
+
+		if (!w->pid)
 			room = &k->workers[i];
-		else
-			same += k->workers[i].target == target;
+		else if (w->watches == watches) {
+			all++;
+			same += w->target == target;
+		}
 	}
-	return same < MOST_OF_PROCESS ? room : NULL;
+	if (watches)
+		return all < MOST_WATCHERS && !same ? room : NULL;
+	return all < MOST_WORKERS && same < MOST_OF_PROCESS ? room : NULL;
 }
 
 static void forget(struct keeper *k, pid_t pid)
 {
 	if (pid == k->front)
 		k->front = 0;
-	for (size_t i = 0; i < MOST_WORKERS; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(k->workers); i++)
 		if (k->workers[i].pid == pid)
 			k->workers[i].pid = 0;
 }
@@ -206,7 +218,7 @@ static void reap(struct keeper *k)
 	uint64_t now = clock_now();
 	pid_t pid;
 
-	for (size_t i = 0; i < MOST_WORKERS; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(k->workers); i++)
 		if (k->workers[i].pid && now > k->workers[i].deadline_ns)
 			kill(k->workers[i].pid, SIGKILL);
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
@@ -246,7 +258,8 @@ static bool answer(const struct keeper *k, uint32_t status, const int fds[SERVE_
 /* False: the front is gone. */
 static bool start_worker(struct keeper *k, const struct serve_request *request)
 {
-	struct serve_worker *w = find_room(k, request->pid);
+	bool watches = request->kind == SERVE_WATCH;
+	struct serve_worker *w = find_room(k, request->pid, watches);
 	_cleanup_close_ int from = -1, stop = -1;
 	int data[2], leash[2], fds[SERVE_FDS];
 
@@ -268,7 +281,10 @@ static bool start_worker(struct keeper *k, const struct serve_request *request)
 		return answer(k, 503, NULL);
 	}
 	w->target = request->pid;
+	w->watches = watches;
 	w->deadline_ns = clock_now() + (uint64_t)((request->seconds + PATIENCE_SECONDS) * 1e9);
+	if (watches)
+		w->deadline_ns = UINT64_MAX;
 	fds[SERVE_FD_DATA] = from;
 	fds[SERVE_FD_LEASH] = stop;
 	return answer(k, 0, fds);
@@ -320,7 +336,7 @@ static void end_all(struct keeper *k)
 		close(k->listener);
 	for (bool any = true; any; nanosleep(&pause, NULL)) {
 		any = k->front > 0;
-		for (size_t i = 0; i < MOST_WORKERS; i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(k->workers); i++) {
 			if (clock_now() > deadline)
 				k->workers[i].deadline_ns = 0;
 			any |= k->workers[i].pid != 0;

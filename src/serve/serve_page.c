@@ -27,10 +27,13 @@ static void add_html(struct strbuf *sb, const char *text)
 	strbuf_release(&plain);
 }
 
-static void add_head(struct strbuf *page, const char *title)
+void serve_page_begin(struct strbuf *page, const char *title, unsigned int refresh)
 {
 	strbuf_adds(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-			  "<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+			  "<meta name=\"viewport\" content=\"width=device-width\">\n");
+	if (refresh)
+		strbuf_addf(page, "<meta http-equiv=\"refresh\" content=\"%u\">\n", refresh);
+	strbuf_adds(page, "<title>");
 	add_html(page, title);
 	strbuf_adds(page, "</title>\n<style>\n"
 			  ":root{color-scheme:light dark}\n"
@@ -47,7 +50,7 @@ static void add_head(struct strbuf *page, const char *title)
 	strbuf_adds(page, "</h1>\n");
 }
 
-static void add_end(struct strbuf *page)
+void serve_page_end(struct strbuf *page)
 {
 	strbuf_adds(page, "</body>\n</html>\n");
 }
@@ -92,7 +95,7 @@ static void add_kind(struct strbuf *page, uint32_t kind, const char *text,
 void serve_page_index(struct strbuf *page, const struct gospect_target_info *target,
 		      const struct serve_counts *counts, bool traces)
 {
-	add_head(page, "/debug/pprof/");
+	serve_page_begin(page, "/debug/pprof/", 0);
 	strbuf_addf(page, "<p>Process %d: <code>", target->pid);
 	add_html(page, target->exe);
 	strbuf_adds(page, "</code>, ");
@@ -103,8 +106,9 @@ void serve_page_index(struct strbuf *page, const struct gospect_target_info *tar
 	for (size_t i = 0; i < ARRAY_SIZE(described); i++)
 		if (described[i].kind != SERVE_TRACE || traces)
 			add_kind(page, described[i].kind, described[i].text, counts);
+	strbuf_addf(page, "</table>\n<p><a href=\"/%d/\">the last hour</a></p>\n", target->pid);
 	strbuf_adds(page,
-		    "</table>\n<p><a href=\"goroutine?debug=2\">full goroutine stack dump</a></p>\n"
+		    "<p><a href=\"goroutine?debug=2\">full goroutine stack dump</a></p>\n"
 		    "<h2>More of gospect:</h2>\n<ul>\n"
 		    "<li><a href=\"../../wall?seconds=5&amp;format=html\">wall</a>: where all "
 		    "goroutines spend their time</li>\n"
@@ -114,7 +118,7 @@ void serve_page_index(struct strbuf *page, const struct gospect_target_info *tar
 		    "<li><a href=\"../../memory?format=html\">memory</a>: where the resident "
 		    "memory is</li>\n"
 		    "</ul>\n");
-	add_end(page);
+	serve_page_end(page);
 }
 
 /* ---- all processes ---- */
@@ -143,17 +147,18 @@ void serve_page_add_process(struct strbuf *rows, const struct gospect_go_process
 	strbuf_adds(rows, "</code></td><td>");
 	if (!*p->problem)
 		strbuf_addf(rows,
+			    "<a href=\"/%d/\">history</a> "
 			    "<a href=\"/%d/wall?seconds=5&amp;format=html\">wall</a> "
 			    "<a href=\"/%d/waits?format=text\">waits</a> "
 			    "<a href=\"/%d/debug/pprof/goroutine?debug=2\">goroutines</a>",
-			    p->pid, p->pid, p->pid);
+			    p->pid, p->pid, p->pid, p->pid);
 	strbuf_adds(rows, "</td></tr>\n");
 }
 
 void serve_page_home(struct strbuf *page, const struct strbuf *rows)
 {
 	page->failed |= rows->failed;
-	add_head(page, "Go processes");
+	serve_page_begin(page, "Go processes", 0);
 	strbuf_adds(page, "<table>\n<tr><th class=\"n\">PID</th><th>Name</th><th>Go</th>"
 			  "<th class=\"n\">Goroutines</th><th class=\"n\">Threads</th>"
 			  "<th>Command</th><th></th></tr>\n");
@@ -162,7 +167,7 @@ void serve_page_home(struct strbuf *page, const struct strbuf *rows)
 	if (!rows->length)
 		strbuf_adds(page, "<p>gospect sees no Go process here.</p>\n");
 	strbuf_adds(page, "<p class=\"dim\"><a href=\"/metrics\">metrics</a></p>\n");
-	add_end(page);
+	serve_page_end(page);
 }
 
 /* ---- metrics ---- */

@@ -15,6 +15,11 @@ struct serve_counts {
 	bool unknown[SERVE_KINDS]; /* the program does not keep it */
 };
 
+/* The parts of every page. `refresh`: the browser loads it again after so many seconds; 0: never.
+ */
+void serve_page_begin(struct strbuf *page, const char *title, unsigned int refresh);
+void serve_page_end(struct strbuf *page);
+
 /* /debug/pprof/ of one process; its links are relative. */
 void serve_page_index(struct strbuf *page, const struct gospect_target_info *target,
 		      const struct serve_counts *counts, bool traces);

@@ -28,6 +28,8 @@ enum serve_kind {
 	SERVE_WAITS,
 	SERVE_MEMORY,
 	SERVE_METRICS,
+	SERVE_WATCH,   /* of the front's own: beats without end */
+	SERVE_HISTORY, /* which the front answers by itself */
 	SERVE_KINDS
 };
 
@@ -93,6 +95,14 @@ struct serve_head {
 	uint32_t type;   /* an enum serve_type */
 	uint32_t reserved;
 	char remark[SERVE_REMARK_SIZE]; /* what the answer lacks, in ASCII; "": nothing */
+};
+
+/* A frame of SERVE_WATCH: what all goroutines did, in seconds; by enum gospect_state. */
+struct serve_beat {
+	double seconds; /* that passed */
+	double states[4];
+	double cpu;
+	double locks; /* waits for locks of sync */
 };
 
 #define SERVE_MAX_FRAME (64u << 10)

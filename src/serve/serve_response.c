@@ -73,6 +73,20 @@ enum MHD_Result serve_respond_error(struct MHD_Connection *connection, unsigned 
 	return done;
 }
 
+enum MHD_Result serve_respond_page(struct MHD_Connection *connection, const struct strbuf *page)
+{
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer(page->length, page->data, MHD_RESPMEM_MUST_COPY);
+	enum MHD_Result done;
+
+	if (!response || page->failed)
+		return MHD_NO;
+	add_common(response, SERVE_TYPE_HTML);
+	done = MHD_queue_response(connection, MHD_HTTP_OK, response);
+	MHD_destroy_response(response);
+	return done;
+}
+
 enum MHD_Result serve_respond_moved(struct MHD_Connection *connection, const char *path)
 {
 	struct MHD_Response *response =

@@ -44,6 +44,8 @@ static const struct {
 				  1u << SERVE_PPROF | 1u << SERVE_FOLDED | 1u << SERVE_SPEEDSCOPE,
 			  SERVE_JSON},
 	[SERVE_METRICS] = {"", NULL},
+	[SERVE_WATCH] = {"", NULL},
+	[SERVE_HISTORY] = {"", ""},
 };
 
 static const char *const format_names[SERVE_FORMATS] = {
@@ -186,7 +188,9 @@ enum serve_routed serve_route(const char *path, const struct serve_query *q, int
 		*ret = r;
 		return SERVE_FOUND;
 	}
-	path = *path == '/' ? behind_process(path + 1, &r.pid) : NULL;
+	if (*path != '/' || path[1] == '/')
+		return SERVE_NOT_FOUND;
+	path = behind_process(path + 1, &r.pid);
 	if (!path || (!r.pid && !only))
 		return SERVE_NOT_FOUND;
 	found = find(path, &r);

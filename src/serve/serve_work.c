@@ -318,6 +318,65 @@ static struct error *work_memory(struct work *w)
 		   : taken(gospect_footprint_write(footprint, format, serve_reply_sink(&w->reply)));
 }
 
+/* ---- watching ---- */
+
+/* Little: 10 ticks a second, and a thousandth of a core. */
+#define WATCH_RATE 10
+#define WATCH_BUDGET 0.1
+#define WATCH_SECONDS 10
+#define FIRST_WATCH_SECONDS 1
+
+static void add_sample(struct serve_beat *beat, const struct gospect_sample *s)
+{
+	double seconds = (double)s->wall_ns / 1e9;
+
+	if (s->state < ARRAY_SIZE(beat->states))
+		beat->states[s->state] += seconds;
+	beat->cpu += (double)s->cpu_ns / 1e9;
+	if (!strncmp(s->wait_reason, "sync.", 5))
+		beat->locks += seconds;
+}
+
+static struct error *must_check take_beat(struct work *w, double seconds, struct serve_beat *ret)
+{
+	const struct gospect_record_options how = {.size = sizeof(how),
+						   .rate = WATCH_RATE,
+						   .budget = WATCH_BUDGET,
+						   .duration = seconds,
+						   .flags = GOSPECT_RECORD_ADDRESSES};
+	_cleanup_profile_ struct gospect_profile *p = NULL;
+	const struct gospect_sample *const *samples;
+	size_t count = 0;
+	struct error *err = taken(gospect_record(w->target, &how, &p));
+
+	if (!err)
+		err = taken(gospect_profile_samples(p, &samples, &count));
+	if (err)
+		return err;
+	*ret = (struct serve_beat){.seconds = (double)gospect_profile_info(p)->duration_ns / 1e9};
+	for (size_t i = 0; i < count; i++)
+		add_sample(ret, samples[i]);
+	return NULL;
+}
+
+static struct error *work_watch(struct work *w)
+{
+	const struct gospect_sink to = serve_reply_sink(&w->reply);
+	double seconds = FIRST_WATCH_SECONDS;
+	struct error *err = NULL;
+
+	w->reply.type = SERVE_TYPE_BINARY;
+	while (!err && !gospect_cancel_is_requested(cancel)) {
+		struct serve_beat beat;
+
+		err = take_beat(w, seconds, &beat);
+		seconds = WATCH_SECONDS;
+		if (!err && (beat.seconds <= 0 || to.write(to.arg, &beat, sizeof(beat))))
+			break;
+	}
+	return err;
+}
+
 /* ---- all processes ---- */
 
 struct listing {
@@ -383,7 +442,7 @@ static struct error *(*const kinds[SERVE_KINDS])(struct work *w) = {
 	[SERVE_GOROUTINE] = work_kept,  [SERVE_THREADCREATE] = work_kept,
 	[SERVE_WALL] = work_wall,       [SERVE_OFFCPU] = work_offcpu,
 	[SERVE_WAITS] = work_waits,     [SERVE_MEMORY] = work_memory,
-	[SERVE_METRICS] = work_metrics,
+	[SERVE_METRICS] = work_metrics, [SERVE_WATCH] = work_watch,
 };
 
 /* ---- the process ---- */
@@ -414,7 +473,7 @@ static struct error *must_check prepare_trace(struct work *w)
 static bool needs_samples(uint32_t kind)
 {
 	return kind == SERVE_PROFILE || kind == SERVE_WALL || kind == SERVE_OFFCPU ||
-	       kind == SERVE_GOROUTINE;
+	       kind == SERVE_WATCH || kind == SERVE_GOROUTINE;
 }
 
 static struct error *must_check confine(struct work *w)
@@ -484,7 +543,7 @@ noreturn void serve_work(const struct serve_job *job)
 	struct work w = {.job = job, .reply = {.fd = job->data}};
 	struct error *err;
 
-	prctl(PR_SET_NAME, "gospect-worker");
+	prctl(PR_SET_NAME, job->request.kind == SERVE_WATCH ? "gospect-watch" : "gospect-worker");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != job->parent)
 		_exit(1);

@@ -228,7 +228,25 @@ def test_metrics_count_the_requests(server, scraped):
     # Its own server's goroutines come and go.
     assert 8 <= goroutines <= 40
     for line in after.splitlines():
-        assert re.fullmatch(r'# (HELP|TYPE) gospect_\w+ .+|gospect_\w+({(\w+="[^"]*",?)+})? \d+', line), line
+        assert re.fullmatch(r'# (HELP|TYPE) gospect_\w+ .+|gospect_\w+({(\w+="[^"]*",?)+})? \d+(\.\d+)?', line), line
+
+
+def test_the_last_hour_has_goroutines_by_state(server, scraped):
+    def totals():
+        text = server.ok("/metrics").decode()
+        return {name: float(value) for name, value in re.findall(
+            rf'^gospect_(?:goroutine_seconds_total{{pid="{scraped.pid}",state="|)(\w+)(?:"}}|{{pid="{scraped.pid}"}}) ([\d.]+)$', text, re.M)}
+    process.wait_until(lambda: "observed_seconds_total" in totals(), what="the first second")
+    found = totals()
+    seconds = found["observed_seconds_total"]
+    # Five are parked; main, burn and the server are three more, and a connection of the tests one.
+    assert seconds >= 0.9
+    assert 5 <= found["waiting"] / seconds <= 40
+    # main reads its standard input in a system call.
+    assert found["syscall"] / seconds <= 3
+    assert 0 <= found["cpu_seconds_total"] <= found["running"] * 1.01 + 0.01
+    page = server.ok(f"/{scraped.pid}/").decode()
+    assert "<svg " in page and "<script" not in page and page.count("<path ") == 4
 
 
 def test_several_processes_have_paths_of_their_own(targets, scraped):

@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/unit_test.h"
 #include "serve/serve_answer.h"
+#include "serve/serve_history.h"
 #include "serve/serve_link.h"
 #include "serve/serve_names.h"
 #include "serve/serve_route.h"
@@ -36,6 +38,8 @@ static void test_paths_of_one_process_need_no_number(void **state)
 	assert_int_equal(r.kind, SERVE_INDEX);
 	assert_int_equal(route("/9/waits", 0, &r), SERVE_FOUND);
 	assert_int_equal(r.kind, SERVE_WAITS);
+	assert_int_equal(route("/9/", 0, &r), SERVE_FOUND);
+	assert_int_equal(r.kind, SERVE_HISTORY);
 	assert_int_equal(route("/metrics", 0, &r), SERVE_FOUND);
 	assert_int_equal(route("/", 0, &r), SERVE_FOUND);
 	assert_int_equal(r.kind, SERVE_HOME);
@@ -60,7 +64,6 @@ static void test_other_paths_lead_nowhere(void **state)
 		"/4294967297/debug/pprof/heap",
 		"/2147483648/debug/pprof/heap",
 		"/42",
-		"/42/",
 		"/42/proc/self/environ",
 		"/metrics/",
 		"debug/pprof/heap",
@@ -234,6 +237,7 @@ static void test_keeper_takes_no_request_beyond_its_limits(void **state)
 {
 	const struct serve_request wrong[] = {
 		{.kind = SERVE_KINDS, .pid = 5},
+		{.kind = SERVE_HISTORY, .pid = 5},
 		{.kind = SERVE_HEAP, .pid = 0},
 		{.kind = SERVE_HEAP, .pid = -1},
 		{.kind = SERVE_HOME, .pid = 5},
@@ -343,6 +347,35 @@ static void test_a_frame_beyond_the_limit_is_refused(void **state)
 	close(s.fd);
 }
 
+/* ---- the last hour ---- */
+
+static void test_the_history_is_bounded_and_takes_no_nonsense(void **state)
+{
+	const struct serve_beat hostile = {NAN, {INFINITY, -1, NAN, 1e300}, -INFINITY, NAN};
+	const struct serve_beat beat = {10, {5, 0, 10, 65}, 5, 2.5};
+	struct strbuf page = STRBUF_INIT, lines = STRBUF_INIT;
+	struct serve_history h;
+	const int32_t pids[] = {7, 8};
+
+	assert_true(serve_history_init(&h, pids, 2, -1));
+	assert_null(serve_history_find(&h, 9));
+	for (int i = 0; i < 1000; i++)
+		serve_past_add(&h.pasts[1], &beat);
+	assert_int_equal(h.pasts[1].count, SERVE_HISTORY_BEATS);
+	assert_true(h.pasts[1].total.locks == 2500);
+	serve_history_metrics(&h, &lines);
+	assert_non_null(strstr(lines.data, "{pid=\"8\",state=\"waiting\"} 65000.000\n"));
+	assert_null(strstr(lines.data, "pid=\"7\""));
+	serve_past_add(&h.pasts[1], &hostile);
+	serve_history_page(serve_history_find(&h, 8), &page);
+	assert_true(page.length < 64 << 10);
+	assert_null(strstr(page.data, "nan"));
+	assert_null(strstr(page.data, "inf"));
+	strbuf_release(&page);
+	strbuf_release(&lines);
+	free(h.pasts);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +390,7 @@ int main(void)
 		cmocka_unit_test(test_an_answer_is_read_to_its_end),
 		cmocka_unit_test(test_a_hostile_head_is_refused),
 		cmocka_unit_test(test_a_frame_beyond_the_limit_is_refused),
+		cmocka_unit_test(test_the_history_is_bounded_and_takes_no_nonsense),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

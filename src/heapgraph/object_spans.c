@@ -7,7 +7,8 @@
 
 /* Of chunks of 64 MB that lie anywhere; more only if the target has the memory for it. */
 #define ALWAYS_CHUNKS 4096u
-#define MOST_MEMORY (1ull << 38)
+/* Taken for a core file, whose memory is not known. */
+#define UNKNOWN_MEMORY (1ull << 34)
 /* Objects that the target's memory need not hold: a new span is not resident yet. */
 #define ALWAYS_OBJECTS (1u << 20)
 
@@ -118,8 +119,8 @@ struct error *object_spans_read(struct target *t, const struct golayout *lay,
 	struct making m = {&spans, target_memory(t)};
 	struct error *err = heap_spans_read(t, lay, v, cancel, &all);
 
-	if (m.memory > MOST_MEMORY)
-		m.memory = MOST_MEMORY;
+	if (m.memory == UINT64_MAX)
+		m.memory = UNKNOWN_MEMORY;
 	if (!err)
 		err = make(&m, &all);
 	if (err)

@@ -78,7 +78,7 @@ import (
 // look lets gospect look, and then prints the runtime's own list of leaks.
 func look(_ *os.File, prof *pprof.Profile) {
 	var b [1]byte
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(time.Second) // until all of them wait, on a busy machine too
 	os.Stdout.WriteString("READY\\n")
 	syscall.Read(0, b[:])
 	prof.WriteTo(os.Stdout, 2)

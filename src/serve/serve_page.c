@@ -107,17 +107,20 @@ void serve_page_index(struct strbuf *page, const struct gospect_target_info *tar
 		if (described[i].kind != SERVE_TRACE || traces)
 			add_kind(page, described[i].kind, described[i].text, counts);
 	strbuf_addf(page, "</table>\n<p><a href=\"/%d/\">the last hour</a></p>\n", target->pid);
-	strbuf_adds(page,
-		    "<p><a href=\"goroutine?debug=2\">full goroutine stack dump</a></p>\n"
-		    "<h2>More of gospect:</h2>\n<ul>\n"
-		    "<li><a href=\"../../wall?seconds=5&amp;format=html\">wall</a>: where all "
-		    "goroutines spend their time</li>\n"
-		    "<li><a href=\"../../offcpu?seconds=5&amp;format=html\">offcpu</a>: where they "
-		    "wait</li>\n"
-		    "<li><a href=\"../../waits?format=text\">waits</a>: who waits for whom</li>\n"
-		    "<li><a href=\"../../memory?format=html\">memory</a>: where the resident "
-		    "memory is</li>\n"
-		    "</ul>\n");
+	strbuf_adds(
+		page,
+		"<p><a href=\"goroutine?debug=2\">full goroutine stack dump</a></p>\n"
+		"<h2>More of gospect:</h2>\n<ul>\n"
+		"<li><a href=\"../../wall?seconds=5&amp;format=html\">wall</a>: where all "
+		"goroutines spend their time</li>\n"
+		"<li><a href=\"../../offcpu?seconds=5&amp;format=html\">offcpu</a>: where they "
+		"wait</li>\n"
+		"<li><a href=\"../../waits?format=text\">waits</a>: who waits for whom</li>\n"
+		"<li><a href=\"../../why?seconds=5\">why</a>: what is wrong</li>\n"
+		"<li><a href=\"../../leaks?format=text\">leaks</a>: goroutines that nothing can wake</li>\n"
+		"<li><a href=\"../../memory?format=html\">memory</a>: where the resident "
+		"memory is</li>\n"
+		"</ul>\n");
 	serve_page_end(page);
 }
 

@@ -27,6 +27,8 @@ enum serve_kind {
 	SERVE_OFFCPU,
 	SERVE_WAITS,
 	SERVE_MEMORY,
+	SERVE_WHY,
+	SERVE_LEAKS,
 	SERVE_METRICS,
 	SERVE_WATCH,   /* of the front's own: beats without end */
 	SERVE_HISTORY, /* which the front answers by itself */

@@ -43,6 +43,8 @@ static const struct {
 			  1u << SERVE_JSON | 1u << SERVE_TEXT | 1u << SERVE_HTML |
 				  1u << SERVE_PPROF | 1u << SERVE_FOLDED | 1u << SERVE_SPEEDSCOPE,
 			  SERVE_JSON},
+	[SERVE_WHY] = {"", "why", WALL_SECONDS, 1u << SERVE_JSON, SERVE_JSON},
+	[SERVE_LEAKS] = {"", "leaks", 0, 1u << SERVE_JSON | 1u << SERVE_TEXT, SERVE_JSON},
 	[SERVE_METRICS] = {"", NULL},
 	[SERVE_WATCH] = {"", NULL},
 	[SERVE_HISTORY] = {"", ""},
@@ -124,6 +126,10 @@ static const char *take_format(const struct serve_query *q, struct serve_request
 	}
 	if (r->kind == SERVE_WAITS)
 		return "invalid value for \"format\" - json, text or dot";
+	if (r->kind == SERVE_WHY)
+		return "invalid value for \"format\" - json";
+	if (r->kind == SERVE_LEAKS)
+		return "invalid value for \"format\" - json or text";
 	if (r->kind == SERVE_MEMORY)
 		return "invalid value for \"format\" - json, text, html, pprof, folded or speedscope";
 	return "invalid value for \"format\" - pprof, html, folded or speedscope";

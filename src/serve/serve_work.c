@@ -318,6 +318,39 @@ static struct error *work_memory(struct work *w)
 		   : taken(gospect_footprint_write(footprint, format, serve_reply_sink(&w->reply)));
 }
 
+static void drop_why(struct gospect_why **why)
+{
+	gospect_why_destroy(*why);
+}
+
+static struct error *work_why(struct work *w)
+{
+	const struct gospect_why_options how = {.size = sizeof(how),
+						.duration = w->job->request.seconds};
+	_cleanup_(drop_why) struct gospect_why *why = NULL;
+	struct error *err = taken(gospect_why_take(w->target, &how, &why));
+
+	w->reply.type = SERVE_TYPE_JSON;
+	return err ? err : taken(gospect_why_write(why, GOSPECT_JSON, serve_reply_sink(&w->reply)));
+}
+
+static void drop_leaks(struct gospect_leaks **leaks)
+{
+	gospect_leaks_destroy(*leaks);
+}
+
+static struct error *work_leaks(struct work *w)
+{
+	bool is_text = w->job->request.format == SERVE_TEXT;
+	_cleanup_(drop_leaks) struct gospect_leaks *leaks = NULL;
+	struct error *err = taken(gospect_leaks_find(w->target, NULL, &leaks));
+
+	w->reply.type = is_text ? SERVE_TYPE_TEXT : SERVE_TYPE_JSON;
+	return err ? err
+		   : taken(gospect_leaks_write(leaks, is_text ? GOSPECT_TEXT : GOSPECT_JSON,
+					       serve_reply_sink(&w->reply)));
+}
+
 /* ---- watching ---- */
 
 /* Little: 10 ticks a second, and a thousandth of a core. */
@@ -443,6 +476,7 @@ static struct error *(*const kinds[SERVE_KINDS])(struct work *w) = {
 	[SERVE_WALL] = work_wall,       [SERVE_OFFCPU] = work_offcpu,
 	[SERVE_WAITS] = work_waits,     [SERVE_MEMORY] = work_memory,
 	[SERVE_METRICS] = work_metrics, [SERVE_WATCH] = work_watch,
+	[SERVE_WHY] = work_why,         [SERVE_LEAKS] = work_leaks,
 };
 
 /* ---- the process ---- */
@@ -473,7 +507,8 @@ static struct error *must_check prepare_trace(struct work *w)
 static bool needs_samples(uint32_t kind)
 {
 	return kind == SERVE_PROFILE || kind == SERVE_WALL || kind == SERVE_OFFCPU ||
-	       kind == SERVE_WATCH || kind == SERVE_GOROUTINE;
+	       kind == SERVE_WATCH || kind == SERVE_WHY || kind == SERVE_LEAKS ||
+	       kind == SERVE_GOROUTINE;
 }
 
 static struct error *must_check confine(struct work *w)

@@ -183,6 +183,9 @@ def test_go_reads_the_trace(server, tmp_path):
     ("/waits?format=text", 200, "text/plain; charset=utf-8", None, None),
     ("/memory?format=html", 200, "text/html; charset=utf-8", None, None),
     ("/memory?format=pprof", 200, "application/octet-stream", "memory", None),
+    ("/why?seconds=1", 200, "application/json", None, None),
+    ("/leaks?format=text", 200, "text/plain; charset=utf-8", None, None),
+    ("/leaks?format=html", 400, "text/plain; charset=utf-8", None, None),
     ("/memory?format=dot", 400, "text/plain; charset=utf-8", None, None),
 ])
 def test_handlers_answer_as_those_of_net_http_pprof(server, path, status, media, disposition, body):
@@ -215,6 +218,13 @@ def test_the_tree_of_memory_sums_to_the_resident_set(server, scraped):
     # tests/e2e/test_memory.py holds it against the kernel's numbers; the program allocates meanwhile.
     rss = int(process.status(scraped.pid)["VmRSS"].split()[0]) * 1024
     assert rss / 2 < found["rss_bytes"] < rss * 2
+
+
+def test_leaks_are_those_of_the_program(server):
+    """Its five parked goroutines receive from a nil channel: nothing can wake them."""
+    found = json.loads(server.ok("/leaks"))
+    assert [row["count"] for row in found["leaked"] if "main.parked" in json.dumps(row)] == [5]
+    assert isinstance(json.loads(server.ok("/why?seconds=1"))["findings"], list)
 
 
 def test_metrics_count_the_requests(server, scraped):

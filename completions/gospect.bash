@@ -14,7 +14,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
-	-o | --output | --core | --exe | --diff | --debug-dir | --token-file | --ca-file | --tls-cert | --tls-key | --client-ca)
+	-o | --output | --core | --exe | --diff | --debug-dir | --token-file | --ca-file | --tls-cert | --tls-key | --client-ca | --token-file | --ca-file)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;

@@ -149,10 +149,12 @@ static void remark_unseen(const struct recording *r)
 		       unseen, PERF_MOST_EVENTS);
 }
 
-/* `is_stream`: samples are handed over in intervals. */
+/* SEGMENTS go on without an end: what the first pass costs does not matter. */
+enum recording_kind { ONE_PROFILE, STREAM, SEGMENTS };
+
 static struct error *must_check open_recording(struct gospect_target *t,
 					       const struct gospect_record_options *given,
-					       bool is_stream, struct recording *r)
+					       enum recording_kind kind, struct recording *r)
 {
 	const struct gospect_record_options *o = &r->options;
 	struct error *err = take_options(given, r);
@@ -165,7 +167,9 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		.stack_limit = STACK_LIMIT,
 		.held = t->is_held,
 		.stop = t->cancel,
-		.part = is_stream ? NULL : recording_times_take,
+		.whole_first = kind == SEGMENTS,
+		.sleeps_long = kind == SEGMENTS,
+		.part = kind == ONE_PROFILE ? recording_times_take : NULL,
 		.part_arg = &r->times,
 		.stayed = o->flags & GOSPECT_RECORD_GOROUTINES ? recording_goroutines_take : NULL,
 		.stayed_arg = &r->goroutines,
@@ -479,7 +483,7 @@ struct gospect_error *gospect_record(struct gospect_target *t,
 {
 	_cleanup_profile_handle_ struct gospect_profile *p = profile_new();
 	_cleanup_recording_ struct recording r = {0};
-	struct error *err = p ? open_recording(t, given, false, &r) : &error_no_memory;
+	struct error *err = p ? open_recording(t, given, ONE_PROFILE, &r) : &error_no_memory;
 
 	/* The target may have ended by the recording's end. */
 	if (!err)
@@ -567,7 +571,7 @@ gospect_record_stream(struct gospect_target *t, const struct gospect_record_opti
 {
 	_cleanup_recording_ struct recording r = {0};
 	struct stream stream = {sample, arg, false};
-	struct error *err = open_recording(t, given, true, &r), *last = NULL;
+	struct error *err = open_recording(t, given, STREAM, &r), *last = NULL;
 
 	if (!err && !in_range(interval, 0, 1e7))
 		err = error_format(ERROR_USAGE, "invalid interval %g s; the range is 0 to 1e+07",
@@ -727,7 +731,7 @@ struct error *segments_record(struct gospect_target *t, const struct gospect_rec
 {
 	_cleanup_recording_ struct recording r = {0};
 	struct segment_run run = {.r = &r, .to = segments};
-	struct error *err = open_recording(t, given, true, &r);
+	struct error *err = open_recording(t, given, SEGMENTS, &r);
 
 	if (!err && r.running.denied)
 		remark(&t->remark, "no on-CPU stacks: %s", r.running.denied->message);

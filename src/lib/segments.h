@@ -24,7 +24,8 @@ struct segments {
 /*
  * Records as gospect_record_stream() does. Successive segments leave no time out. It ends when the
  * target does, which is no error, when the target's calls are cancelled, or when take() says so.
- * CPU time of take() is not charged to the recording's budget.
+ * CPU time of take() is not charged to the recording's budget. The calls are cancelled within a
+ * second, at once by a signal handler of this thread.
  */
 struct error *segments_record(struct gospect_target *t, const struct gospect_record_options *given,
 			      struct segments *segments) must_check;

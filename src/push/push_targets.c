@@ -133,7 +133,13 @@ static void remove_gone(struct push_targets *t)
 	t->count = n;
 }
 
-struct error *push_targets_scan(struct push_targets *t, const struct push_wanted *wanted)
+/* Only ids are wanted: no other process can be. */
+static bool are_ids(const struct push_wanted *w)
+{
+	return !w->host && !w->container && !(w->names && *w->names);
+}
+
+static struct error *must_check look_at_all(struct push_targets *t, const struct push_wanted *w)
 {
 	_cleanup_closedir_ DIR *folder = process_folder_open();
 	struct error *err = NULL;
@@ -141,17 +147,28 @@ struct error *push_targets_scan(struct push_targets *t, const struct push_wanted
 
 	if (!folder)
 		return error_format(ERROR_FAILED, "cannot read /proc; is it mounted?");
+	while (!err && (pid = process_folder_next(folder)))
+		err = look_at(t, w, pid);
+	return err;
+}
+
+struct error *push_targets_scan(struct push_targets *t, const struct push_wanted *wanted)
+{
+	struct error *err = NULL;
+
 	for (size_t i = 0; i < t->count; i++)
 		t->items[i].is_seen = false;
-	while (!err && (pid = process_folder_next(folder)))
-		err = look_at(t, wanted, pid);
+	if (!are_ids(wanted))
+		err = look_at_all(t, wanted);
+	for (const pid_t *p = wanted->pids; are_ids(wanted) && !err && *p; p++)
+		err = look_at(t, wanted, *p);
 	remove_gone(t);
 	return err;
 }
 
 bool push_targets_are_gone(const struct push_targets *t, const struct push_wanted *wanted)
 {
-	if (wanted->host || wanted->container || (wanted->names && *wanted->names))
+	if (!are_ids(wanted))
 		return false;
 	for (size_t i = 0; i < t->count; i++)
 		if (t->items[i].state != PUSH_LEFT_OUT || t->items[i].worker.pid ||

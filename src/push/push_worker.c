@@ -21,15 +21,22 @@
 #include "lib/segments.h"
 #include "push/push_profiles.h"
 
-/* A tick takes about 25 us, however little it reads: percent of a core for one tick a second. */
-#define TICK_PERCENT 0.0025
+/*
+ * With less than this, in percent, the library's own budget does not suffice for a pass over all
+ * goroutines. Then each tick is a whole pass, and there are as many ticks as fit into the budget.
+ */
+#define SMALL_BUDGET 0.1
+/* A tick takes so many seconds of CPU time, and so many for each goroutine; then it is measured. */
+#define TICK_SECONDS 60e-6
+#define LOOK_SECONDS 60e-9
 #define USUAL_RATE 100
-#define LEAST_RATE 1
-/* The library's smallest budget, in percent. */
-#define LEAST_BUDGET 0.01
-/* The part of the budget that samples have; the rest is for making and sending requests. */
-#define SAMPLES_SHARE 0.5
-/* Where that rest is not enough, segments are longer, up to this many times. */
+/* The library's limits. */
+#define LEAST_RATE 0.1
+#define NO_LIMIT 100
+/* The parts of the budget that samples and the making of requests have; the rest is for sending. */
+#define SAMPLES_SHARE 0.4
+#define REQUESTS_SHARE 0.4
+/* Where that is not enough, segments are longer, up to this many times. */
 #define MOST_LONGER 6
 /* A recording begins anew, with another rate, when that should be so many times as high or low. */
 #define CHANGED 2.0
@@ -40,11 +47,13 @@ struct work {
 	int to;
 	struct gospect_target *target;
 	struct labels labels;
-	double rate;    /* of this recording */
-	uint32_t taken; /* segments */
-	bool no_heap;   /* the program keeps no heap profile: it was remarked */
-	bool told;      /* that segments are longer */
-	bool again;     /* the recording shall begin anew */
+	double rate;       /* of this recording */
+	double tick;       /* seconds of CPU time that a tick takes */
+	uint64_t slept_ns; /* CPU time of this thread when the last segment was done */
+	uint32_t taken;    /* segments */
+	bool no_heap;      /* the program keeps no heap profile: it was remarked */
+	bool told;         /* that segments are longer */
+	bool again;        /* the recording shall begin anew */
 };
 
 /* ---- frames ---- */
@@ -155,22 +164,36 @@ static double share_of(const struct work *w)
 /* Of the samples alone, in percent. */
 static double budget_of(const struct work *w)
 {
-	return fmin(fmax(share_of(w) * SAMPLES_SHARE, LEAST_BUDGET), 100);
+	return fmin(share_of(w) * SAMPLES_SHARE, NO_LIMIT);
+}
+
+static bool is_small(const struct work *w)
+{
+	return budget_of(w) < SMALL_BUDGET;
 }
 
 static double rate_of(const struct work *w)
 {
-	return fmax(LEAST_RATE, fmin(USUAL_RATE, budget_of(w) / TICK_PERCENT));
+	return is_small(w) ? fmax(LEAST_RATE, fmin(USUAL_RATE, budget_of(w) / 100 / w->tick))
+			   : USUAL_RATE;
+}
+
+/* The ticks of a segment, which took so much CPU time. */
+static void learn_cost(struct work *w, uint64_t cpu_ns, double seconds)
+{
+	double ticks = fmax(w->rate * seconds, 1);
+
+	w->tick = fmax(cpu_ns / 1e9 / ticks, TICK_SECONDS / 10);
 }
 
 /* `cpu_ns`: what making the last segment took. */
 static void pace(struct work *w, struct segments *segments, uint64_t cpu_ns)
 {
 	double share = share_of(w), seconds = cpu_ns / 1e9;
-	double needed = seconds * 100 / (share * (1 - SAMPLES_SHARE));
+	double needed = seconds * 100 / (share * REQUESTS_SHARE);
 	double longest = w->job->interval * MOST_LONGER;
 
-	/* The first segment reads tables for the first time. */
+	/* The first segment of a recording reads tables and all stacks for the first time. */
 	if (w->taken++ == 0)
 		return;
 	segments->interval = fmin(fmax(w->job->interval, needed), longest);
@@ -179,7 +202,7 @@ static void pace(struct work *w, struct segments *segments, uint64_t cpu_ns)
 			      "more CPU time than --budget has for it; raise --budget");
 		w->told = true;
 	}
-	segments->budget = budget_of(w);
+	segments->budget = is_small(w) ? 0 : budget_of(w);
 	w->again = rate_of(w) > CHANGED * w->rate || rate_of(w) * CHANGED < w->rate;
 }
 
@@ -188,6 +211,7 @@ static int take(struct segments *segments, struct gospect_profile *wall,
 {
 	struct work *w = segments->arg;
 	_cleanup_strbuf_ struct strbuf body = STRBUF_INIT;
+	const struct gospect_profile_info *info = gospect_profile_info(wall);
 	uint64_t began = clock_cpu();
 	struct error *err = make_body(w, wall, goroutines, &body);
 	bool put = !err && (!body.length || put_body(w, &body));
@@ -198,7 +222,10 @@ static int take(struct segments *segments, struct gospect_profile *wall,
 	}
 	strbuf_release(&body);
 	malloc_trim(0);
+	if (w->taken && is_small(w))
+		learn_cost(w, began - w->slept_ns, info->duration_ns / 1e9);
 	pace(w, segments, clock_cpu() - began);
+	w->slept_ns = clock_cpu();
 	return (!put && !err) || w->again;
 }
 
@@ -207,16 +234,21 @@ static int take(struct segments *segments, struct gospect_profile *wall,
 static struct error *must_check record(struct work *w)
 {
 	struct segments segments = {.interval = w->job->interval, .take = take, .arg = w};
-	struct error *err;
+	size_t goroutines = 0;
+	struct error *err = error_in(gospect_target_count_goroutines(w->target, &goroutines));
 
+	if (err)
+		return err;
+	w->tick = TICK_SECONDS + goroutines * LOOK_SECONDS;
 	do {
 		const struct gospect_record_options how = {
 			.size = sizeof(how),
-			.budget = budget_of(w),
+			.budget = is_small(w) ? NO_LIMIT : budget_of(w),
 			.rate = w->rate = rate_of(w),
 		};
 
 		w->again = false;
+		w->taken = 0;
 		err = segments_record(w->target, &how, &segments);
 	} while (!err && w->again &&
 		 !(w->job->cancel && gospect_cancel_is_requested(w->job->cancel)));

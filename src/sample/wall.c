@@ -33,6 +33,7 @@ enum { UNIT_ORDERED = 256 << 10, UNIT_RANDOM = 32 << 10, UNIT_SCARCE = 8 << 10 }
 #define MOST_CREATORS (1u << 16)
 /* How often a sleeping sampler checks whether it was stopped. */
 #define MOST_SLEEP_NS 50000000u
+#define LONG_SLEEP_NS 1000000000u
 /* The shortest interval between parts, and the largest share of the budget for them. */
 #define LEAST_PART_NS 10000000u
 #define PART_OF_BUDGET 0.05
@@ -364,11 +365,11 @@ static struct error *tick(struct wall_sampler *s, uint64_t now)
 
 static void sleep_until(struct wall_sampler *s, uint64_t moment)
 {
-	uint64_t now = clock_now();
+	uint64_t now = clock_now(), most = s->options.sleeps_long ? LONG_SLEEP_NS : MOST_SLEEP_NS;
 
 	/* Another thread may stop it, which does not interrupt a sleep. */
 	while (now < moment && !*s->options.stop) {
-		uint64_t until = moment - now > MOST_SLEEP_NS ? now + MOST_SLEEP_NS : moment;
+		uint64_t until = moment - now > most ? now + most : moment;
 		struct timespec ts = {until / 1000000000, until % 1000000000};
 
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);

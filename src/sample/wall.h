@@ -43,6 +43,9 @@ struct wall_options {
 	/* Samples all goroutines at first, whatever that costs: for callers that show them at
 	 * once. */
 	bool whole_first;
+	/* Only this thread stops it, in the handler of a signal, which interrupts a sleep. So it
+	 * needs not wake up to look, which costs more CPU time than samples of a small budget. */
+	bool sleeps_long;
 	/* Called when a requested goroutine is in another place than in the last sample, or ran in
 	 * between; `before` may be another goroutine, or none. `now` is CLOCK_MONOTONIC. */
 	void (*moved)(void *arg, const struct goroutine_record *before,

@@ -60,10 +60,15 @@ def test_the_server_has_what_the_programs_did(targets, server, tmp_path):
     states = targets.start("states", args=("-only", "chan", "-extra", "40"))
     kept = targets.keep("kept", golang.NEWEST, env={"GOGC": "off"})
     assert kept.ask("gc") == "ok"
-    before = json.loads(split.ask("times"))
-    words = gospect.run(*args(server.url, tmp_path, split.pid, states.pid, kept.pid), "--label", "team=a b", "-d", "4s",
-                        seconds=60).ok().words
+    running = gospect.start(*args(server.url, tmp_path, split.pid, states.pid, kept.pid), "--label", "team=a b",
+                            "--budget", "15")
+    wait_until(lambda: str(split.pid) in by_process(server.named("wall")), 30, "the first segment")
+    begins, before = time.time_ns(), json.loads(split.ask("times"))
+    time.sleep(5)
     after = json.loads(split.ask("times"))
+    running.send_signal(signal.SIGTERM)
+    words = running.communicate(timeout=30)[1].decode().splitlines()
+    assert running.returncode == 0, words
     numbers = summary(words)
     assert numbers["processes"] == 3 and numbers["sent"] == numbers["requests"] == len(server.requests) >= 6
     assert numbers["lost"] == numbers["refused"] == numbers["wait"] == 0
@@ -80,7 +85,7 @@ def test_the_server_has_what_the_programs_did(targets, server, tmp_path):
     assert {key: labels.get(key) for key in expected} == expected
     assert walls[str(states.pid)][0].labels["service_name"] == "states"
     # What the program says itself of its time and of its goroutines.
-    profiles = [r.profile for r in walls[str(split.pid)]]
+    profiles = [p for p in (r.profile for r in walls[str(split.pid)]) if p.time_ns + p.duration_ns / 2 > begins]
     times = {stage: sum(p.time_in(stage) for p in profiles) for stage in STAGES}
     truth = {stage: after[stage] - before.get(stage, 0) for stage in STAGES}
     assert split_of(times) == pytest.approx(split_of(truth), abs=0.06)
@@ -297,3 +302,81 @@ def test_it_ends_with_the_process_that_it_was_given(targets, server, tmp_path):
 def test_wrong_usage_is_said(given, said, tmp_path):
     assert said in gospect.run("push", *given, "--spool", tmp_path / "none").fails(2)
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_or_a_sender_that_dies_loses_nothing(targets, server, tmp_path):
+    program = targets.start("states", args=("-only", "chan"))
+    server.mode = "hang"
+    running = gospect.start(*args(server.url, tmp_path, program.pid), "--timeout", "1s")
+    wait_until(lambda: len(server.tries) >= 2, 30, "a second try after the time limit")
+    server.mode = 200
+    wait_until(lambda: server.requests, 30, "a request that is taken")
+    for _ in range(2):
+        [sender] = [pid for pid in children(running.pid) if status(pid)["Name"] == "gospect-sender"]
+        os.kill(int(sender), signal.SIGKILL)
+        taken = len(server.requests)
+        wait_until(lambda: len(server.requests) > taken + 1, 30, "requests of a new sender")
+    # A worker that is killed costs its segment; another one goes on.
+    [worker] = [pid for pid in children(running.pid) if status(pid)["Name"] == "gospect-worker"]
+    os.kill(int(worker), signal.SIGKILL)
+    taken = len(server.requests)
+    wait_until(lambda: len(server.requests) > taken + 1, 30, "requests of a new worker")
+    running.send_signal(signal.SIGTERM)
+    words = running.communicate(timeout=30)[1].decode().splitlines()
+    assert running.returncode == 0, words
+    numbers = summary(words)
+    # The server may have taken one of which the killed sender did not say so: that one comes twice.
+    bodies = {body for _, _, body in server.requests}
+    assert len(bodies) == numbers["requests"] and numbers["lost"] == numbers["refused"] == numbers["wait"] == 0
+    assert any("Timeout was reached" in line or "timed out" in line for line in words), words
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.time_limit(300)
+def test_fifty_processes_with_100000_goroutines_fit_into_one_percent(server, tmp_path):
+    binary = golang.build("states", golang.NEWEST)
+    programs = [Program(binary, "-only", "chan", "-extra", "2000") for _ in range(50)]
+    spool = tmp_path / "spool"
+    try:
+        running = gospect.start("push", "--to", "pyroscope", server.url, *(
+            arg for p in programs for arg in ("-p", p.pid)), "--spool", spool)
+        # Reading all programs for the first time, and finding out what a tick costs.
+        wait_until(lambda: len(by_process(server.named("wall"))) == 50, 120, "all processes")
+        time.sleep(60)
+        before, began, requests = cpu_seconds(running.pid), time.monotonic(), len(server.requests)
+        time.sleep(60)
+        share = (cpu_seconds(running.pid) - before) / (time.monotonic() - began)
+        assert len(server.requests) - requests > 100
+        # 1 % is what workers plan with; they know the cost of the last segment, not of the next.
+        assert share < 0.0125
+        assert memory(running.pid) < 160 << 20
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+        walls = by_process(server.named("wall"))
+        for program in programs:
+            last = walls[str(program.pid)][-1].profile
+            assert last.time_in("main.waitForChannel") == pytest.approx(2000 * last.duration_ns, rel=0.01)
+    finally:
+        running.kill()
+        running.communicate()
+        for program in programs:
+            program.stop()
+
+
+def all_of(pid):
+    found = [str(pid)]
+    for one in found:
+        found += children(one)
+    return found
+
+
+def cpu_seconds(pid):
+    return sum(int(open(f"/proc/{one}/schedstat", encoding="ascii").read().split()[0]) for one in all_of(pid)) / 1e9
+
+
+def memory(pid):
+    """Bytes, each page that several have as a part."""
+    return sum(int(re.search(r"^Pss: +(\d+)", open(f"/proc/{one}/smaps_rollup", encoding="ascii").read(), re.M)[1]) << 10
+               for one in all_of(pid))

@@ -641,6 +641,9 @@ struct error *perfdata_rewrite(const void *bytes, size_t size, const char *exe,
 	if (!err)
 		err = take_samples(&r);
 	r.strange += writer.left_out;
+	/* Then the file would be none that can be read. */
+	if (!err && writer.left_out >= r.chains.counts.samples)
+		err = error_format(ERROR_CORRUPT, "it is a perf.data file without samples");
 	if (!err)
 		err = remark_defects(&r);
 	if (!err && file.has_aux)

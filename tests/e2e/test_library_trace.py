@@ -136,7 +136,7 @@ def test_a_trace_ends_when_its_time_is_over_or_its_file_is_full(targets):
 # ---- refusals ----
 
 @pytest.mark.parametrize("options", [
-    dict(duration=-1), dict(flight=1), dict(format=7), dict(flags=4),
+    dict(duration=-1), dict(flight=1), dict(format=7), dict(flags=1 << 30),
     dict(flags=library.TRACE_IN_MEMORY, path="t.trace"), dict(stack_depth=128),
     dict(root=b"("), dict(max_pause=float("nan"))])
 def test_options_that_make_no_sense_are_refused(options):

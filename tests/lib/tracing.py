@@ -215,6 +215,7 @@ def is_guarded(pid):
 
 def kill_unguarded(process):
     """Kills gospect, and before it who would take the agent out then."""
+    wait_until(lambda: guardian(process.pid), what="the guardian")
     os.kill(guardian(process.pid), signal.SIGKILL)
     process.kill()
     process.wait()

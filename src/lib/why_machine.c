@@ -75,7 +75,9 @@ static void read_cycle(const struct why_machine *m, struct why_look *look)
 
 static void look(const struct why_machine *m, struct why_look *ret)
 {
-	const struct buckets_wanted wanted = {.kind = BUCKET_MEMORY, .cancel = m->target->cancel};
+	const atomic_int *cancel = m->target->cancel;
+	const struct buckets_wanted wanted = {.kind = BUCKET_MEMORY,
+					      .cancel = atomic_load(cancel) ? NULL : cancel};
 	pid_t pid = target_pid(m->target->target);
 	long rss = target_status_number(pid, "VmRSS");
 

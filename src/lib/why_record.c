@@ -21,6 +21,8 @@
 #define MOST_CREATORS (1u << 16)
 /* Only creators with so many goroutines, at any time, are named. */
 #define LEAST_OF_CREATOR 10
+/* Slices of the planned time. What ends early has fewer, and its WHY_PARTS are made of those. */
+#define SLICES 32
 /* Places of a goroutine's running time. */
 #define SHARES 64
 
@@ -41,7 +43,7 @@ struct runner {
 /* The goroutines of one go statement. */
 struct flow {
 	uint32_t first, first_ended;
-	uint32_t created[WHY_PARTS], ended[WHY_PARTS];
+	uint32_t created[SLICES], ended[SLICES];
 	/* At the end. */
 	uint32_t on_network, at_place;
 	uint32_t place; /* a stack */
@@ -139,11 +141,11 @@ static struct flow *flow_of(struct recording *r, uint32_t creator)
 	return &r->flows[creator];
 }
 
-static size_t part_of(const struct recording *r, uint64_t now)
+static size_t slice_of(const struct recording *r, uint64_t now)
 {
-	double part = (now - r->first_at) / 1e9 / r->how->seconds * WHY_PARTS;
+	double slice = (now - r->first_at) / 1e9 / r->how->seconds * SLICES;
 
-	return part < WHY_PARTS - 1 ? (size_t)part : WHY_PARTS - 1;
+	return slice < SLICES - 1 ? (size_t)slice : SLICES - 1;
 }
 
 static void count_first(struct recording *r, const struct goroutine_record *now)
@@ -173,12 +175,12 @@ static void moved(void *arg, const struct goroutine_record *before,
 	r->moves++;
 	flow = was && (!is || is_other) ? flow_of(r, before->owner_creator) : NULL;
 	if (flow) {
-		flow->ended[part_of(r, now)]++;
+		flow->ended[slice_of(r, now)]++;
 		flow->first_ended += before->goid <= r->first_ids;
 	}
 	flow = is && (!was || is_other) ? flow_of(r, after->owner_creator) : NULL;
 	if (flow)
-		flow->created[part_of(r, now)]++;
+		flow->created[slice_of(r, now)]++;
 }
 
 /* ---- the places ---- */
@@ -406,20 +408,26 @@ static bool count_ends(struct recording *r)
 	return true;
 }
 
+static double alive_after(const struct flow *flow, size_t slices)
+{
+	double alive = flow->first;
+
+	for (size_t i = 0; i < slices; i++)
+		alive += (double)flow->created[i] - flow->ended[i];
+	return alive;
+}
+
 static void describe_creator(struct recording *r, uint32_t id, uint64_t now, struct naming *naming,
 			     struct why_creator *ret)
 {
 	const struct flow *flow = &r->flows[id];
 	struct goroutine_set *set = wall_sampler_set(r->sampler);
-	double alive = flow->first;
-	size_t at;
+	size_t at, slices = slice_of(r, now) + 1;
 
 	why_name_creator(&naming->code, wall_sampler_creator(r->sampler, id), r->n, ret);
 	ret->first = flow->first;
-	for (size_t i = 0; i < WHY_PARTS; i++) {
-		alive += (double)flow->created[i] - flow->ended[i];
-		ret->alive[i] = alive;
-	}
+	for (size_t i = 0; i < WHY_PARTS; i++)
+		ret->alive[i] = alive_after(flow, (i + 1) * slices / WHY_PARTS);
 	ret->ended = flow->first_ended;
 	ret->on_network = flow->on_network;
 	ret->at_place = flow->at_place;
@@ -446,7 +454,7 @@ static bool give_creators(struct recording *r, struct naming *naming)
 		const struct flow *flow = &r->flows[id];
 		uint64_t created = flow->first;
 
-		for (size_t i = 0; i < WHY_PARTS; i++)
+		for (size_t i = 0; i < SLICES; i++)
 			created += flow->created[i];
 		if (created >= LEAST_OF_CREATOR)
 			describe_creator(r, id, now, naming, &n->creators[n->creator_count++]);

@@ -244,7 +244,8 @@ static void pause_for(long ns)
 static struct error *must_check look(struct looking *l, bool last)
 {
 	const struct gospect_target *t = l->target;
-	const struct wait_graph_options how = {.stop = t->cancel};
+	/* A first Ctrl-C ended the recording; these looks take some milliseconds. */
+	const struct wait_graph_options how = {.stop = atomic_load(t->cancel) ? NULL : t->cancel};
 	_cleanup_wait_graph_ struct wait_graph *w = NULL;
 	struct error *err = wait_graph_take(t->target, t->image, t->layout, &how, &w);
 

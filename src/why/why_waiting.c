@@ -183,8 +183,9 @@ bool why_find_lock(const struct why_numbers *n, struct draft *d)
 	const struct why_place *p = why_place_of(n, STACK_LOCK, 0), *stuck = most_stuck(n);
 	const struct why_object *o = object_of(n, false);
 
-	/* Locks that nobody gives back are another finding. */
-	if (stuck && n->seconds >= STUCK_SECONDS && stuck->whole >= 0.5 * waiters)
+	/* Locks that nobody gives back, and deadlocks, are other findings. */
+	if ((stuck && n->seconds >= STUCK_SECONDS && stuck->whole >= 0.5 * waiters) ||
+	    waiters <= in_cycles(n))
 		return false;
 	if (!p || waiters < LOCK_WAITERS || working_part(n, waiters) < LOCK_PART)
 		return false;

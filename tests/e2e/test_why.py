@@ -7,6 +7,7 @@ import pathlib
 import resource
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -23,11 +24,11 @@ WAITING = {
     "deadlock": ("deadlock", "Hung: a deadlock: 2 goroutines wait for each other", "main.transfer"),
     "stuck": ("stuck_lock", "Hung: 8 goroutines waited for a lock all the time", "main.stuckLock", "main.holdForEver"),
     "convoy": ("lock_convoy", "wait for a lock", "main.convoyLock", "main.holdConvoyLock holds it"),
-    "pool": ("pool_exhausted", "the connection pool is exhausted: 10 goroutines wait", "main.askPool",
-             "2 goroutines use the connections, most in main.slowStmt.Query [sleep]"),
+    "pool": ("pool_exhausted", "the connection pool is exhausted", "wait for a free connection", "main.askPool",
+             "the connections, most in main.slowStmt.Query [sleep]"),
     "leak": ("goroutine_leak", "goroutines that main.startForgotten creates grow", "main.waitForAnswer"),
     "peer": ("slow_peer", "a peer is slow", "main.fetch"),
-    "full": ("queue_full", "a queue is full: 12 goroutines wait to send", "64 of 64", "main.produce"),
+    "full": ("queue_full", "a queue is full", "wait to send", "64 of 64", "main.produce"),
 }
 BUSY = {
     "gc": ("gc_thrash", "garbage collection (GC) takes", "collections a second"),
@@ -151,7 +152,20 @@ def test_text_begins_with_the_gravest_finding(targets):
     assert lines[0].startswith("Hung: a deadlock: 2 goroutines wait for each other")
     assert lines[1].startswith("  evidence: goroutine ") and lines[1].count("main.transfer (main.go:") == 2
     assert lines[2] == f"  next: gospect waits -p {program.pid}"
+    assert len([line for line in lines if line.startswith("  next: ")]) == 1
     assert lines[-1].startswith("Looked for 0.2 s at ")
+
+
+def test_an_interrupt_ends_the_look_and_keeps_the_findings(targets):
+    programs = {name: patient(targets, name) for name in ("leak", "convoy")}
+    runs = {name: gospect.start("why", program.pid, "-d", "60s", "--json") for name, program in programs.items()}
+    time.sleep(2 * SECONDS)
+    for run in runs.values():
+        run.send_signal(signal.SIGINT)
+    for name, run in runs.items():
+        out, err = run.communicate(timeout=60)
+        assert run.returncode == 0, err
+        check(json.loads(out), *WAITING[name])
 
 
 def test_text_fits_the_terminal(targets):

@@ -212,6 +212,24 @@ static void a_deadlock_comes_before_all_else(void **state)
 	      "goroutine 18 waits");
 }
 
+static void the_goroutines_of_a_deadlock_are_told_once(void **state)
+{
+	struct why_numbers n = healthy();
+	_cleanup_why_findings_ struct why_findings f = {0};
+	const struct why_place p = {STACK_LOCK, "main.put", "sync.Mutex.Lock", 0, 2, 0};
+
+	n.cycles = calloc(1, sizeof(*n.cycles));
+	n.cycle_count = 1;
+	n.cycles[0] = (struct why_cycle){2, true, "goroutine 18 waits"};
+	assert_true(why_add_place(&n, &p));
+	n.of_kind[STACK_LOCK] = 2;
+	n.working = 3;
+	f = find(&n);
+	assert_int_equal(f.count, 1);
+	assert_string_equal(f.items[0].kind, "deadlock");
+	why_numbers_release(&n);
+}
+
 static void a_cycle_of_candidates_is_a_suspicion(void **state)
 {
 	struct why_numbers n = healthy();
@@ -506,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_convoy_names_its_lock_and_its_holder),
 		cmocka_unit_test(a_lock_that_is_never_given_back_is_hung_and_not_slow),
 		cmocka_unit_test(a_deadlock_comes_before_all_else),
+		cmocka_unit_test(the_goroutines_of_a_deadlock_are_told_once),
 		cmocka_unit_test(a_cycle_of_candidates_is_a_suspicion),
 		cmocka_unit_test(pool_disk_and_peer_are_told_apart),
 		cmocka_unit_test(a_read_of_a_terminal_is_no_slow_disk),

@@ -69,6 +69,7 @@ def test_healthy_program_has_no_leaks(targets, name):
 LOOK = """package main
 
 import (
+	"io"
 	"os"
 	"runtime/pprof"
 	"syscall"
@@ -81,6 +82,9 @@ func look(_ *os.File, prof *pprof.Profile) {
 	time.Sleep(time.Second) // until all of them wait, on a busy machine too
 	os.Stdout.WriteString("READY\\n")
 	syscall.Read(0, b[:])
+	for i := 0; i < 3; i++ { // the first ones may miss some
+		prof.WriteTo(io.Discard, 2)
+	}
 	prof.WriteTo(os.Stdout, 2)
 	os.Stdout.WriteString("\\nDONE\\n")
 	syscall.Read(0, b[:])
@@ -138,12 +142,16 @@ def of_both(binary, name):
 @pytest.mark.slow
 @pytest.mark.time_limit(1800)
 def test_go_programs_that_leak_are_found_out_as_by_go(suite):
-    """The runtime may miss some: what shares a block of tiny objects with something alive. It never
-    finds one that gospect does not."""
-    missed = {}
+    different = {}
     for binary, name in suite:
-        found, said = of_both(binary, name)
-        if said - found and name not in RESTLESS:
-            missed[name] = sorted(said - found)[:5]
+        # A dead pointer may hide a leak at one moment, so a program may be run anew. gospect never
+        # finds one that the runtime does not.
+        for _ in range(3):
+            found, said = of_both(binary, name)
+            assert not found - said or name in RESTLESS, name
+            if found == said:
+                break
+        if found != said and name not in RESTLESS:
+            different[name] = sorted(said - found)[:5]
         assert name not in ("NoLeakGlobal", "DaisyChain") or not found
-    assert not missed
+    assert not different

@@ -147,7 +147,7 @@ static struct error *add_record(struct reader *r, struct perf_record record)
 	if (!array_reserve(&f->records, &f->capacity, f->count + 1))
 		return &error_no_memory;
 	f->records[f->count++] = record;
-	return NULL;
+	return record.type == PERF_RECORD_MMAP2 ? perf_read_mapped_id(f, &record) : NULL;
 }
 
 /* In a pipe, an attribute is a record; its ids fill the rest of it. */

@@ -46,8 +46,8 @@ struct perf_record {
 };
 
 struct perf_build_id {
-	const char *path; /* in the file's bytes */
-	struct bytes record;
+	const char *path;    /* in the file's bytes */
+	struct bytes record; /* of its own; none when it comes from a mapping */
 	char id[ELF_BUILD_ID_SIZE];
 };
 

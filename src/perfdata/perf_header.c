@@ -15,6 +15,10 @@ enum { FEATURE_BUILD_ID = 2, FEATURE_HOST = 3, FEATURE_VERSION = 5, FEATURE_MACH
 #define SECTION_SIZE 16
 #define MAX_ATTRS 65536
 #define RECORD_HEADER 8
+#define SHA1_SIZE 20
+/* In PERF_RECORD_MMAP2, instead of the inode: the size of the build id; 3 bytes on, the id. */
+#define MAPPED_ID_AT 32
+#define MAX_MAPPED_IDS 65536
 #define HAS_SIZE (1u << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE */
 
 static uint64_t u64_at(struct bytes b, size_t at)
@@ -115,26 +119,46 @@ static void take_string(struct bytes bytes, char *ret, size_t size)
 	ret[text.size] = 0;
 }
 
+static struct error *add_build_id(struct perf_file *f, const char *path, struct bytes id,
+				  struct bytes record)
+{
+	struct perf_build_id *new;
+
+	if (!array_reserve(&f->build_ids, &f->build_id_capacity, f->build_id_count + 1))
+		return &error_no_memory;
+	new = &f->build_ids[f->build_id_count++];
+	new->path = path;
+	new->record = record;
+	for (size_t i = 0; i < id.size; i++)
+		snprintf(new->id + 2 * i, 3, "%02x", id.data[i]);
+	return NULL;
+}
+
 struct error *perf_read_build_id(struct perf_file *f, uint16_t misc, struct bytes body)
 {
 	struct cursor c = cursor_of(body.data, body.size, "a build id");
 	const uint8_t *id = (cursor_u32(&c), cursor_bytes(&c, 24));
 	const char *path = cursor_string(&c);
-	size_t size = 20;
-	struct perf_build_id *new;
+	size_t size = SHA1_SIZE;
 
 	if (!path)
 		return NULL;
-	if (misc & HAS_SIZE && id[20] < size)
-		size = id[20];
-	if (!array_reserve(&f->build_ids, &f->build_id_capacity, f->build_id_count + 1))
-		return &error_no_memory;
-	new = &f->build_ids[f->build_id_count++];
-	new->path = path;
-	new->record = (struct bytes){body.data - RECORD_HEADER, body.size + RECORD_HEADER};
-	for (size_t i = 0; i < size; i++)
-		snprintf(new->id + 2 * i, 3, "%02x", id[i]);
-	return NULL;
+	if (misc & HAS_SIZE && id[SHA1_SIZE] < size)
+		size = id[SHA1_SIZE];
+	return add_build_id(f, path, (struct bytes){id, size},
+			    (struct bytes){body.data - RECORD_HEADER, body.size + RECORD_HEADER});
+}
+
+struct error *perf_read_mapped_id(struct perf_file *f, const struct perf_record *r)
+{
+	struct cursor c = cursor_of(r->body, r->size, "a mapping");
+	const uint8_t *id = (cursor_bytes(&c, MAPPED_ID_AT), cursor_bytes(&c, 4 + SHA1_SIZE));
+	const char *path = (cursor_bytes(&c, 8), cursor_string(&c));
+
+	if (!(r->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) || !path || id[0] > SHA1_SIZE ||
+	    f->build_id_count >= MAX_MAPPED_IDS)
+		return NULL;
+	return add_build_id(f, path, (struct bytes){id + 4, id[0]}, (struct bytes){0});
 }
 
 static struct error *read_build_ids(struct perf_file *f, struct bytes bytes)

@@ -15,6 +15,8 @@ struct error *perf_read_header(struct perf_file *f, struct bytes file, struct by
 struct error *perf_read_feature(struct perf_file *f, unsigned int number,
 				struct bytes bytes) must_check;
 struct error *perf_read_build_id(struct perf_file *f, uint16_t misc, struct bytes body) must_check;
+/* That of a mapping (PERF_RECORD_MMAP2), if it has one: perf record --buildid-mmap. */
+struct error *perf_read_mapped_id(struct perf_file *f, const struct perf_record *r) must_check;
 
 /* perf_unpack.c: appends the contents of a packed record, up to a limit by the size of the file. */
 struct perf_unpacker;

@@ -210,10 +210,18 @@ static void put_attrs(const struct perf_file *f, struct strbuf *sb, uint64_t at)
 	}
 }
 
+static bool has_build_ids(const struct perf_file *f)
+{
+	for (size_t i = 0; i < f->build_id_count; i++)
+		if (f->build_ids[i].record.size)
+			return true;
+	return false;
+}
+
 static bool is_copied(const struct perf_file *f, unsigned int number)
 {
 	if (number == FEATURE_BUILD_ID)
-		return f->build_id_count;
+		return has_build_ids(f);
 	return f->features[number].data && number != FEATURE_AUXTRACE &&
 	       number != FEATURE_DIR_FORMAT && number != FEATURE_COMPRESSED;
 }

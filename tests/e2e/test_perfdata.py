@@ -258,6 +258,22 @@ def test_another_build_is_said(recording, tmp_path, version, words_of):
         hidden.rename(binary)
 
 
+def test_build_ids_of_mappings_are_compared(tmp_path):
+    """perf record --buildid-mmap, the default of newer perfs, has them nowhere else."""
+    binary = shutil.copy(golang.build("callers", golang.NEWEST), tmp_path / "callers")
+    program = Program(binary)
+    path = perf.record(tmp_path / "perf.data", *DWARF, "--buildid-mmap", "-p", program.pid, seconds=1)
+    program.stop()
+    right, wrong = callers.judge(read(path, tmp_path)[0])
+    assert right and not wrong
+    again = rewritten(path, tmp_path)[0]
+    binary.rename(tmp_path / "hidden")
+    shutil.copy(golang.build("callers", "1.23.12"), binary)
+    for recording in (path, again):
+        words = read(recording, tmp_path, env=without_cache(tmp_path))[1]
+        assert any("is not the build that was recorded" in w for w in words), words
+
+
 @pytest.mark.time_limit(120)
 def test_a_truncated_file_is_used_as_far_as_it_goes(recording, tmp_path):
     path, _ = recording(golang.NEWEST)

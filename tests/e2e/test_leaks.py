@@ -60,7 +60,7 @@ def test_core_file_has_the_same_leaks(targets, tmp_path):
 
 @pytest.mark.parametrize("name", ["requests", "churn"])
 def test_healthy_program_has_no_leaks(targets, name):
-    program = targets.keep(name, golang.NEWEST)
+    program = targets.start(name, golang.NEWEST)
     assert leaks(program.pid)["leaked"] == []
 
 

@@ -7,7 +7,6 @@ import time
 import pytest
 
 from lib import golang, gospect, gotrace
-from lib.params import every_version
 from lib.process import wait_until
 from lib.traced import Tracing, incidents, tracing
 
@@ -54,7 +53,7 @@ def cause_all(program, file):
         wait_until(lambda: has_new(program, file, before, reason), what=f"the file of {command}")
 
 
-@every_version((golang.OLDEST, golang.NEWEST))
+@pytest.mark.parametrize("version", [golang.NEWEST, pytest.param(golang.OLDEST, marks=pytest.mark.slow)])
 def test_each_condition_writes_a_file(targets, tmp_path, version):
     program = targets.start("incidents", version)
     file = tmp_path / "t.trace"

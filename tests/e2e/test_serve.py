@@ -398,7 +398,14 @@ def test_slow_connections_end(scraped):
 
 def workers_of(server):
     children = pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    return [int(p) for p in children if process.comm(p) == "gospect-worker"]
+    return [int(p) for p in children if is_worker(p)]
+
+
+def is_worker(pid):
+    try:
+        return process.comm(pid) == "gospect-worker"
+    except OSError:  # it has ended
+        return False
 
 
 def test_a_worker_ends_with_its_client(server):

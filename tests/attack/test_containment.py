@@ -108,7 +108,7 @@ def test_the_broker_ends_with_a_recording_that_is_killed(states, tmp_path):
     broker = [int(pid) for pid in children.read_text().split()]
     assert len(broker) == 1
     recording.kill()
-    out, err = recording.communicate(timeout=60)  # the end of both is seen at once
+    out, err = recording.communicate(timeout=5)  # the end of both is seen at once
     assert (out, err) == (b"", b"")
     wait_until(lambda: not pathlib.Path(f"/proc/{broker[0]}").exists()
                or process.status(broker[0])["State"].startswith("Z"), what="the end of the broker")

@@ -137,7 +137,7 @@ def test_a_guardian_ends_with_the_program(tmp_path):
     process.communicate()
     assert tracing.is_guarded(program.pid)
     program.stop()
-    wait_until(lambda: not tracing.is_guarded(program.pid), what="the guardian's end")
+    wait_until(lambda: not tracing.is_guarded(program.pid), 5, "the guardian's end")
 
 
 @pytest.mark.parametrize("traced", ("trace",), indirect=True)
@@ -145,7 +145,7 @@ def test_no_agent_is_on_ten_seconds_after_all_of_gospects_processes_are_killed(p
     killed = tracing.kill_all(traced)
     assert len(killed) >= 3, killed  # broker, surgeon, guardian
     assert tracing.is_switched_on(program.pid)
-    wait_until(lambda: not tracing.is_switched_on(program.pid), what="the agent to be off")
+    wait_until(lambda: not tracing.is_switched_on(program.pid), 10, "the agent to be off")
     program.assert_well()
     assert tracing.clean(program.pid) == "cleaned"
     tracing.assert_untouched(program)
@@ -157,7 +157,7 @@ def test_agent_switches_itself_off_when_all_of_gospect_is_killed(untouched, kind
     process = tracing.start(program.pid, 60)
     assert tracing.is_switched_on(program.pid)
     tracing.kill_unguarded(process)
-    wait_until(lambda: not tracing.is_switched_on(program.pid), what="the agent to be off")
+    wait_until(lambda: not tracing.is_switched_on(program.pid), 10, "the agent to be off")
     program.assert_well()
     assert tracing.clean(program.pid) == "cleaned"
 
@@ -166,7 +166,7 @@ def test_agent_resumes_when_gospect_does(program, tmp_path):
     """It was stopped, as a container is paused."""
     traced = Tracing(program.pid, tmp_path / "t.trace").has_begun()
     traced.process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: not tracing.is_switched_on(program.pid), what="the agent to be off")
+    wait_until(lambda: not tracing.is_switched_on(program.pid), 10, "the agent to be off")
     traced.process.send_signal(signal.SIGCONT)
     wait_until(lambda: tracing.is_switched_on(program.pid), what="the agent to be on")
     assert "got no CPU time for seconds, 1 times" in traced.end().err
@@ -177,7 +177,7 @@ def test_sigstop_does_not_stop_the_target_with_gospect(program, point):
     """It cannot be blocked: gospect goes on until it has let go of the target, and stops then."""
     process = tracing.start_until(program.pid, point)
     try:
-        wait_until(lambda: status(program.pid)["TracerPid"] == "0", what="the target to go on")
+        wait_until(lambda: status(program.pid)["TracerPid"] == "0", 2, "the target to go on")
         program.assert_well()
         wait_until(lambda: status(process.pid)["State"][0] in "TZ", what="gospect to stop, or end")
     finally:

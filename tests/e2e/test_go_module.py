@@ -98,7 +98,7 @@ def test_fgprofs_handler_with_one_line_changed(module, tmp_path, version):
         assert "Gospect-Fallback" not in headers, headers["Gospect-Fallback"]
         profile = pprof.parse(body)
         assert profile.default_type == "wall" and f"go{version}" in " ".join(profile.comments)
-        # Two goroutines wait all through, one of them in naps; one works half of the time.
+        # nap and waitForever wait all the time, and work works for half of it.
         duration = profile.duration_ns
         for func in "main.nap", "main.waitForever":
             assert abs(profile.time_in(func) - duration) < 0.1 * duration

@@ -42,7 +42,7 @@ static void add_holder(struct strbuf *sb, const struct why_object *o)
 	const struct why_holder *h = &o->holder;
 
 	if (!h->function) {
-		strbuf_adds(sb, "; who holds it is not known");
+		strbuf_adds(sb, "; its holder is not known");
 		return;
 	}
 	strbuf_adds(sb, h->proved ? "; " : "; perhaps ");

@@ -69,6 +69,16 @@ uint64_t go_threads_m(struct go_threads *threads, pid_t tid)
 	return m ? *m : 0;
 }
 
+uint64_t go_threads_procid(struct go_threads *threads, pid_t tid)
+{
+	uint64_t m = go_threads_m(threads, tid), procid;
+
+	if (!m ||
+	    error_dropped(target_read_u64(threads->t, m_at_procid(&threads->lay->n, m), &procid)))
+		return tid;
+	return procid;
+}
+
 bool go_threads_is_go(struct go_threads *threads, pid_t tid)
 {
 	return go_threads_m(threads, tid) != 0;

@@ -26,6 +26,8 @@ void go_threads_stale(struct go_threads *threads);
 
 /* The thread's m; 0: it is not a Go thread. */
 uint64_t go_threads_m(struct go_threads *threads, pid_t tid);
+/* The thread's id as the runtime has it (m.procid); without one, `tid`. */
+uint64_t go_threads_procid(struct go_threads *threads, pid_t tid);
 /* The g that the thread works for; 0: none, or it is not a Go thread. */
 uint64_t go_threads_goroutine(struct go_threads *threads, pid_t tid);
 /* Where the thread left its own stack (m.g0.sched.sp). */

@@ -26,12 +26,16 @@ enum { STACK_BYTES_GO = 1024, STACK_BYTES_OWN = 2048, STACK_BYTES_ANY = 8192 };
 /* If a program creates threads all the time, gospect stops trying to open events for all of
  * them. */
 #define MAX_OPENINGS 10
+/* The most g's that are kept, 4 MB: others are looked at again. */
+#define MOST_KNOWN (1u << 17)
 
 struct oncpu_sampler {
 	struct target *t;
 	const struct image *img;
 	const struct golayout *lay;
-	struct goroutine_set *set;
+	struct goroutine_set *set; /* NULL: see options.sampled */
+	struct stacks *stacks;
+	struct map goroutines; /* without a set: g's that are goroutines' */
 	struct perf_events *events;
 	struct sample_program *program; /* NULL: the kernel does not run it */
 	struct error *no_program;       /* why */
@@ -126,7 +130,7 @@ static bool stacks_move(const struct golayout *lay)
 
 static size_t stack_bytes(const struct oncpu_sampler *s)
 {
-	enum unwind_method method = stacks_unwinding(goroutine_set_stacks(s->set))->method;
+	enum unwind_method method = stacks_unwinding(s->stacks)->method;
 	struct go_func f;
 
 	if (method == UNWIND_DWARF || s->img->machine != MACHINE_AMD64 || s->lay->minor < 21 ||
@@ -176,6 +180,18 @@ static struct error *open_with_program(struct oncpu_sampler *s, struct perf_opti
 	return open_events(s, perf);
 }
 
+static struct error *create_unwinder(struct oncpu_sampler *s)
+{
+	s->unwinder =
+		running_unwinder_create(s->stacks, &s->img->functions, s->img->machine, s->modules);
+	if (!s->unwinder)
+		return &error_no_memory;
+	running_unwinder_read_code(s->unwinder, s->img);
+	if (stacks_move(s->lay))
+		running_unwinder_expect_moves(s->unwinder);
+	return NULL;
+}
+
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 				 const struct golayout *lay, struct goroutine_set *set,
 				 const struct oncpu_options *options, struct oncpu_sampler **ret)
@@ -196,6 +212,7 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 	s->lay = lay;
 	s->g_size = golayout_g_bytes(&lay->n);
 	s->set = set;
+	s->stacks = set ? goroutine_set_stacks(set) : options->stacks;
 	s->options = *options;
 	s->threads = (struct go_threads){.t = t, .lay = lay};
 	err = open_with_program(s, &perf);
@@ -204,15 +221,13 @@ struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 		err = modules_open(t, img->machine, &s->modules);
 	if (err)
 		return err;
-	s->unwinder = running_unwinder_create(goroutine_set_stacks(set), &img->functions,
-					      img->machine, s->modules);
+	err = create_unwinder(s);
+	if (err)
+		return err;
 	if (perf_events_see_switches(s->events))
 		s->waits = waits_create();
-	if (!s->unwinder || (!s->waits && perf_events_see_switches(s->events)))
+	if (!s->waits && perf_events_see_switches(s->events))
 		return &error_no_memory;
-	running_unwinder_read_code(s->unwinder, img);
-	if (stacks_move(lay))
-		running_unwinder_expect_moves(s->unwinder);
 	s->stats.period_ns = perf_events_period(s->events);
 	s->stats.sees_kernel = perf_events_see_kernel(s->events);
 	*ret = take_ptr(s);
@@ -227,6 +242,7 @@ void oncpu_sampler_close(struct oncpu_sampler *s)
 	sample_program_close(s->program);
 	error_destroy(s->no_program);
 	map_release(&s->known_threads);
+	map_release(&s->goroutines);
 	waits_destroy(s->waits);
 	free(s->buckets);
 	map_release(&s->index);
@@ -242,6 +258,48 @@ static bool read_memory(void *arg, uint64_t address, void *buffer, size_t size)
 	struct oncpu_sampler *s = arg;
 
 	return !error_dropped(target_read(s->t, address, buffer, size));
+}
+
+/* A goroutine on which C calls Go has no start function; it is its thread's. */
+static bool is_of_callback(const struct oncpu_sampler *s, uint64_t g, uint64_t m)
+{
+	uint64_t curg;
+
+	return m && !error_dropped(target_read_u64(s->t, m_at_curg(&s->lay->n, m), &curg)) &&
+	       curg == g;
+}
+
+/* The g is a goroutine's for ever, because the runtime never frees it. C code may leave anything in
+ * the register of the g, and no other memory passes for one. */
+static bool passes_for_goroutine(const struct oncpu_sampler *s, uint64_t address, struct g_view g)
+{
+	uint64_t size = g_view_stack_hi(g) - g_view_stack_lo(g), start = g_view_startpc(g);
+	struct go_func f;
+
+	if (!g_view_goid(g) || g_view_stack_hi(g) <= g_view_stack_lo(g) || size & (size - 1))
+		return false;
+	return start ? pclntab_find(&s->img->functions, start, &f) && f.entry == start
+		     : is_of_callback(s, address, g_view_lockedm(g));
+}
+
+/* Whether this is a goroutine's g; it may be g0, gsignal or anything else. */
+static bool is_goroutine(struct oncpu_sampler *s, uint64_t g)
+{
+	uint8_t bytes[GOLAYOUT_G_LIMIT];
+	size_t place;
+	uint64_t *known;
+
+	if (s->set)
+		return goroutine_set_find(s->set, g, &place);
+	if (map_find(&s->goroutines, g))
+		return true;
+	if (!g || error_dropped(target_read(s->t, g, bytes, s->g_size)) ||
+	    !passes_for_goroutine(s, g, (struct g_view){&s->lay->n, bytes}))
+		return false;
+	if (s->goroutines.count >= MOST_KNOWN)
+		map_release(&s->goroutines);
+	known = map_at(&s->goroutines, g);
+	return known && (*known = 1);
 }
 
 static struct goroutine_place place_in(struct g_view g)
@@ -260,11 +318,9 @@ static struct goroutine_place place_in(struct g_view g)
 static bool read_goroutine(void *arg, uint64_t g, struct goroutine_place *ret)
 {
 	struct oncpu_sampler *s = arg;
-	size_t place;
 
 	s->g = 0;
-	if (!goroutine_set_find(s->set, g, &place) ||
-	    error_dropped(target_read(s->t, g, s->g_bytes, s->g_size)))
+	if (!is_goroutine(s, g) || error_dropped(target_read(s->t, g, s->g_bytes, s->g_size)))
 		return false;
 	s->g = g;
 	*ret = place_in((struct g_view){&s->lay->n, s->g_bytes});
@@ -331,11 +387,10 @@ static struct error *count(struct oncpu_sampler *s, const struct cpu_bucket *b)
 static void take_cpu_sample(struct oncpu_sampler *s, const struct perf_sample *sample)
 {
 	const struct cpu_sample *m = sample->note;
-	size_t place, above;
+	size_t above;
 
 	s->cpu_sample = NULL;
-	if (!m || !cpu_sample_is_whole(m, sample->note_size) ||
-	    !goroutine_set_find(s->set, m->g, &place))
+	if (!m || !cpu_sample_is_whole(m, sample->note_size) || !is_goroutine(s, m->g))
 		return;
 	s->cpu_sample = m;
 	s->parked = (struct sampled_goroutine){
@@ -364,14 +419,13 @@ static struct error *unwind(struct oncpu_sampler *s, const struct perf_sample *s
 		.chain = sample->chain,
 		.chain_count = sample->chain_count,
 	};
-	size_t place;
 
 	take_cpu_sample(s, sample);
 	if (s->program && !s->cpu_sample)
 		update_program(s, sample->tid);
 	in.sampled = s->cpu_sample ? &s->parked : NULL;
 	in.g = sample->regs.value[register_roles(s->img->machine)->g];
-	in.g_is_certain = goroutine_set_find(s->set, in.g, &place);
+	in.g_is_certain = is_goroutine(s, in.g);
 	if (!in.g_is_certain)
 		in.g = s->cpu_sample ? s->cpu_sample->g
 				     : go_threads_goroutine(&s->threads, sample->tid);
@@ -400,7 +454,7 @@ static enum stack_kind kind_of_function(const char *name)
 
 static enum stack_kind kind_of(struct oncpu_sampler *s, uint32_t id)
 {
-	struct stack stack = stacks_get(goroutine_set_stacks(s->set), id);
+	struct stack stack = stacks_get(s->stacks, id);
 	uint64_t *kind = map_at(&s->kinds, id);
 	enum stack_kind found = STACK_UNDECIDED;
 	struct go_func f;
@@ -420,8 +474,7 @@ static enum stack_kind kind_of(struct oncpu_sampler *s, uint32_t id)
 static struct error *add_kernel(struct oncpu_sampler *s, const struct perf_sample *sample,
 				struct running_stack *stack)
 {
-	struct stacks *stacks = goroutine_set_stacks(s->set);
-	struct stack user = stacks_get(stacks, stack->stack);
+	struct stack user = stacks_get(s->stacks, stack->stack);
 	_cleanup_free_ uint64_t *words = NULL;
 	size_t n = 0;
 
@@ -435,7 +488,7 @@ static struct error *add_kernel(struct oncpu_sampler *s, const struct perf_sampl
 			words[n++] = sample->kernel[i] & ~(i ? STACK_PC_EXACT : 0);
 	if (user.count)
 		memcpy(words + n, user.pcs, user.count * sizeof(*words));
-	return stacks_intern(stacks, words, n + user.count, &stack->stack);
+	return stacks_intern(s->stacks, words, n + user.count, &stack->stack);
 }
 
 static void count_result(struct oncpu_sampler *s, const struct running_stack *stack)
@@ -453,28 +506,27 @@ static void count_result(struct oncpu_sampler *s, const struct running_stack *st
 /* Takes a sample of a thread that works for no goroutine. */
 static struct error *take_no_goroutine(struct oncpu_sampler *s, const struct running_stack *stack)
 {
-	struct stacks *stacks = goroutine_set_stacks(s->set);
-	struct stack words = stacks_get(stacks, stack->exact);
+	struct stack words = stacks_get(s->stacks, stack->exact);
 	struct cpu_bucket b = {.count = 1, .is_marked = true};
 	struct error *err;
 
 	s->stats.scheduler++;
 	if (!s->options.no_goroutine || s->options.goid)
 		return NULL;
-	err = work_mark(stacks, stack->stack, work_of_thread(&s->img->functions, &words), &b.stack);
+	err = work_mark(s->stacks, stack->stack, work_of_thread(&s->img->functions, &words),
+			&b.stack);
 	return err ? err : count(s, &b);
 }
 
 /* Marks the runtime's own goroutines, if they are to be distinguished. */
 static struct error *mark_system(struct oncpu_sampler *s, uint32_t exact, struct cpu_bucket *b)
 {
-	struct stacks *stacks = goroutine_set_stacks(s->set);
-	struct stack words = stacks_get(stacks, exact);
+	struct stack words = stacks_get(s->stacks, exact);
 
 	if (!s->options.mark_system || !goroutine_set_system_flag(s->set, b->start_pc, exact))
 		return NULL;
 	b->is_marked = true;
-	return work_mark(stacks, b->stack, work_of_goroutine(&s->img->functions, &words),
+	return work_mark(s->stacks, b->stack, work_of_goroutine(&s->img->functions, &words),
 			 &b->stack);
 }
 
@@ -531,6 +583,29 @@ static bool is_nobodys(const struct running_stack *stack)
 	return stack->is_scheduler || (!stack->g && !stack->start_pc);
 }
 
+/* Hands the sample over as it is. */
+static struct error *hand_over(struct oncpu_sampler *s, const struct perf_sample *sample,
+			       const struct running_stack *stack)
+{
+	struct stack words = stacks_get(s->stacks, stack->exact);
+	struct oncpu_thread_sample given = {
+		.time = sample->time,
+		.thread = go_threads_procid(&s->threads, sample->tid),
+		.start_pc = stack->start_pc,
+		.stack = stack->stack,
+		.no_goroutine = stack->stack != STACK_NONE && is_nobodys(stack),
+	};
+	const uint64_t unknown = STACK_PC_UNKNOWN;
+	struct error *err = NULL;
+
+	if (stack->stack == STACK_NONE)
+		err = stacks_intern(s->stacks, &unknown, 1, &given.stack);
+	if (given.no_goroutine)
+		err = work_mark(s->stacks, stack->stack, work_of_thread(&s->img->functions, &words),
+				&given.stack);
+	return err ? err : s->options.sampled(s->options.arg, &given);
+}
+
 static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample *sample)
 {
 	struct cpu_bucket b = {.count = 1};
@@ -545,6 +620,8 @@ static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample 
 	if (err)
 		return err;
 	count_result(s, &stack);
+	if (s->options.sampled)
+		return hand_over(s, sample, &stack);
 	if (stack.stack == STACK_NONE)
 		return NULL;
 	if (is_nobodys(&stack))
@@ -616,6 +693,14 @@ struct error *oncpu_sampler_drain(struct oncpu_sampler *s)
 	if (s->waits && !perf_events_see_switches(s->events))
 		drop_waits(s);
 	return err;
+}
+
+struct error *oncpu_sampler_use_stacks(struct oncpu_sampler *s, struct stacks *stacks)
+{
+	running_unwinder_destroy(take_ptr(s->unwinder));
+	map_release(&s->kinds);
+	s->stacks = stacks;
+	return create_unwinder(s);
 }
 
 struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s)

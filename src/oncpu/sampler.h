@@ -25,15 +25,28 @@ struct oncpu_sighting {
 	bool truncated;
 };
 
+/* A sample of a thread, whatever it worked for. */
+struct oncpu_thread_sample {
+	uint64_t time;     /* CLOCK_MONOTONIC */
+	uint64_t thread;   /* m.procid; of a thread that is not Go's, its id here */
+	uint64_t start_pc; /* of the goroutine whose stack it is; 0: not known, or of none */
+	uint32_t stack;    /* its outermost word says what it is of, if not of a goroutine */
+	bool no_goroutine;
+};
+
 struct oncpu_options {
 	double hz;
+	/* Takes each sample, instead of counting it; then the set may be NULL, and stacks are
+	 * numbers of `stacks`. NULL: samples are counted. */
+	struct error *(*sampled)(void *arg, const struct oncpu_thread_sample *sample);
+	struct stacks *stacks;
 	/* Samples only these threads and those that they create; NULL: all. Not needed after
 	 * opening. */
 	const pid_t *threads;
 	size_t thread_count;
 	/* Called with each goroutine's stack; NULL: not called. */
 	void (*seen)(void *arg, const struct oncpu_sighting *sighting);
-	void *arg;
+	void *arg;         /* of these */
 	uint64_t goid;     /* this goroutine alone; 0: all */
 	bool no_goroutine; /* include the time of threads that work for no goroutine */
 	bool mark_system;  /* mark the runtime's own goroutines */
@@ -63,8 +76,8 @@ struct oncpu_stats {
 struct oncpu_sampler;
 
 /*
- * `set` holds stacks and labels. ERROR_DENIED, ERROR_UNSUPPORTED: no samples available here, and
- * why.
+ * `set` holds stacks and labels; see options.sampled. ERROR_DENIED, ERROR_UNSUPPORTED: no samples
+ * available here, and why.
  */
 struct error *oncpu_sampler_open(struct target *t, const struct image *img,
 				 const struct golayout *lay, struct goroutine_set *set,
@@ -74,6 +87,9 @@ void oncpu_sampler_close(struct oncpu_sampler *s);
 
 /* Reads the kernel's samples since the last call. */
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s) must_check;
+
+/* With options.sampled: keeps stacks in these from now on, and needs the former no more. */
+struct error *oncpu_sampler_use_stacks(struct oncpu_sampler *s, struct stacks *stacks) must_check;
 
 /* The files with the C code of its stacks; they live as long as the sampler. */
 struct modules *oncpu_sampler_modules(const struct oncpu_sampler *s);

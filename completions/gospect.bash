@@ -90,7 +90,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))
 		;;
 	trace)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --when --keep --stack-depth --max-pause --root --no-names --wire -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --when --keep --stack-depth --max-pause --root --no-names --cpu --no-cpu --wire -v --verbose -h --help" -- "$cur"))
 		;;
 	report)
 		COMPREPLY=($(compgen -f -W "$output --by --only --root --per --route --slower --against-fast --span --wakers --critical-path -n --rows --diff --exe --source -h --help" -- "$cur"))

@@ -17,10 +17,13 @@ enum gospect_trace_flags {
 	GOSPECT_TRACE_NO_STACKS = 1, /* events without stacks */
 	GOSPECT_TRACE_IN_MEMORY = 2, /* to no file and no sink: gospect_trace_bytes() has it */
 	GOSPECT_TRACE_NO_NAMES = 4,  /* requests without method, path, route, status, peer, trace */
+	GOSPECT_TRACE_NO_CPU = 8,    /* without samples of what runs */
 };
 
 /* Frames of a stack at most. */
 #define GOSPECT_TRACE_MOST_DEPTH 127
+/* CPU samples of a thread in a second of its CPU time, at most. */
+#define GOSPECT_TRACE_MOST_CPU_HZ 1000
 
 struct gospect_trace_options {
 	size_t size;     /* of this structure */
@@ -75,6 +78,10 @@ struct gospect_trace_options {
 	 * is the REASON in the file's name. A remark says what happened. NULL-terminated; NULL:
 	 * none. */
 	const char *const *when;
+	/* CPU samples of each thread in a second of its CPU time: the stack of what it runs. 0:
+	 * 100. Where the kernel does not permit them, a remark says why, and the trace goes on
+	 * without; so it does with GOSPECT_TRACE_NO_STACKS. */
+	double cpu_hz;
 };
 
 struct gospect_trace;

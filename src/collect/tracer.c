@@ -11,6 +11,7 @@
 #include "collect/backlog.h"
 #include "collect/collector.h"
 #include "collect/counters.h"
+#include "collect/cpu_samples.h"
 #include "collect/decode.h"
 #include "collect/drain.h"
 #include "collect/living.h"
@@ -45,6 +46,9 @@
 #define LIVING_SLICE_NS 5000000ull
 /* Events that wait for the states of the beginning: 128 MB. */
 #define MOST_BEFORE_STATES (1u << 21)
+/* Distinct stacks of CPU samples that are kept: 4 MB. Their number has no end, because they differ
+ * by instructions. */
+#define MANY_CPU_STACKS (1u << 14)
 /* Until the states of the beginning are read, and for detaching; in between it is the collector's.
  */
 #define PRIORITY (-10)
@@ -61,6 +65,11 @@ struct tracer {
 	struct trace_events batch;
 	struct trace_events sampled; /* of the counters, not yet delivered */
 	size_t sampled_taken;
+	struct cpu_samples *cpu; /* NULL: there are none */
+	struct error *no_cpu;    /* why, if they were asked for */
+	struct intern cpu_stacks;
+	uint64_t cpu_next_ns; /* time of the next sample; NEVER: none */
+	uint64_t cpu_late;    /* samples that came behind the events around them */
 	struct snapshot snapshot;
 	uint64_t snapshot_ns; /* when it was read; 0 once it was delivered */
 	bool labels_wait;     /* those of its goroutines are still to be read */
@@ -181,6 +190,20 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	return err ? err : snapshot_read(tr->t, tr->lay, SNAPSHOT_NS, &tr->snapshot);
 }
 
+/* A trace goes on without them. */
+static struct error *must_check open_cpu_samples(struct tracer *tr, const struct image *img,
+						 double hz)
+{
+	struct error *err = NULL;
+
+	if (hz > 0)
+		err = cpu_samples_open(tr->t, img, tr->lay, hz, tr->priority, &tr->cpu);
+	if (!err || err->code == ERROR_NO_MEMORY || err->code == ERROR_STOPPED)
+		return err;
+	tr->no_cpu = err;
+	return NULL;
+}
+
 struct error *tracer_open(struct target *t, const struct image *img, const struct golayout *lay,
 			  const struct tracer_options *options, struct tracer **ret)
 {
@@ -192,11 +215,14 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	tr->t = t;
 	tr->lay = lay;
 	tr->img = img;
+	tr->cpu_next_ns = NEVER;
 	tr->priority = getpriority(PRIO_PROCESS, 0);
 	tr->may = permitted(PERMIT_PRIORITY);
 	if (tr->may && tr->priority > PRIORITY)
 		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
 	err = open_all(tr, img, options);
+	if (!err)
+		err = open_cpu_samples(tr, img, options->cpu_hz);
 	if (err)
 		return err;
 	tr->snapshot_ns = clock_now() - tr->start_ns;
@@ -256,12 +282,59 @@ static struct error *must_check add_sampled(struct tracer *tr, uint64_t ns)
 	return err;
 }
 
+static void see_next_cpu_sample(struct tracer *tr)
+{
+	uint64_t ns = tr->cpu ? cpu_samples_next(tr->cpu) : NEVER;
+
+	tr->cpu_next_ns = ns > tr->start_ns && ns != NEVER ? ns - tr->start_ns : ns;
+}
+
+static struct error *must_check add_cpu_sample(struct tracer *tr, const struct taken_sample *s,
+					       uint64_t after)
+{
+	struct trace_event ev = {
+		.ns = s->ns > tr->start_ns ? s->ns - tr->start_ns : 1,
+		.m = s->thread,
+		.p = TRACE_NO_P,
+		.arg = s->start_pc,
+		.arg2 = s->no_goroutine,
+		.kind = TRACE_CPU_SAMPLE,
+	};
+
+	/* The states after these events are not those at the time of the sample. */
+	if (ev.ns < after) {
+		tr->cpu_late++;
+		return NULL;
+	}
+	ev.stack = intern_bytes(&tr->cpu_stacks, s->words, s->word_count * sizeof(*s->words));
+	if (ev.stack == INTERN_FAILED)
+		return &error_no_memory;
+	return append(&tr->batch, &ev);
+}
+
+/* The CPU samples up to this time; `after`: of the last event. */
+static struct error *must_check add_cpu_samples(struct tracer *tr, uint64_t after, uint64_t ns)
+{
+	struct taken_sample sample;
+	struct error *err = NULL;
+
+	if (!tr->cpu || ns < tr->cpu_next_ns)
+		return NULL;
+	while (!err && cpu_samples_take(tr->cpu, ns == NEVER ? NEVER : tr->start_ns + ns, &sample))
+		err = add_cpu_sample(tr, &sample, after);
+	see_next_cpu_sample(tr);
+	return err;
+}
+
 static struct error *must_check add_record(struct tracer *tr, const struct drain_record *r)
 {
 	struct trace_events *batch = &tr->batch;
-	uint64_t ns = event_ns(tr, r->tick);
+	uint64_t before = tr->last_ns, ns = event_ns(tr, r->tick);
 	size_t count = 0;
 	struct error *err = add_sampled(tr, ns);
+
+	if (!err && ns > before)
+		err = add_cpu_samples(tr, before, ns);
 
 	if (!err && batch->capacity < batch->count + DECODE_MAX_EVENTS &&
 	    !array_reserve(&batch->items, &batch->capacity, batch->count + DECODE_MAX_EVENTS))
@@ -290,7 +363,8 @@ static struct error *must_check fill_batch(struct tracer *tr)
 	if (err || tr->more)
 		return err;
 	tr->until_ns = tr->last ? NEVER : tr->collected_ns;
-	return add_sampled(tr, tr->last ? NEVER : tr->last_ns);
+	err = add_cpu_samples(tr, tr->last_ns, tr->until_ns);
+	return err ? err : add_sampled(tr, tr->last ? NEVER : tr->last_ns);
 }
 
 /* Meanwhile the backlog grows, and the goroutines may change: events from before the last read are
@@ -401,6 +475,9 @@ static struct error *must_check take_collection(struct tracer *tr)
 	tr->collected_ns = about->ns - tr->start_ns - COLLECTOR_MARGIN_NS;
 	tr->taken_ns = about->taken_ns - tr->start_ns;
 	tr->last = about->last;
+	if (tr->cpu)
+		cpu_samples_fetch(tr->cpu, about->taken_ns);
+	see_next_cpu_sample(tr);
 	labels_add_read(decoder_labels(tr->decoder), about->unread);
 	err = sample_counters(tr, about);
 	drain_add(tr->drain, first);
@@ -533,6 +610,8 @@ struct error *tracer_stop(struct tracer *tr)
 	if (tr->may)
 		setpriority(PRIO_PROCESS, 0, tr->priority);
 	collector_finish(tr->collector);
+	if (tr->cpu)
+		cpu_samples_stop(tr->cpu);
 	return err;
 }
 
@@ -550,6 +629,9 @@ void tracer_close(struct tracer *tr)
 	stacks_at_start_close(tr->at_start);
 	snapshot_release(&tr->snapshot);
 	living_release(&tr->living);
+	cpu_samples_close(tr->cpu);
+	error_destroy(tr->no_cpu);
+	intern_release(&tr->cpu_stacks);
 	free(tr->batch.items);
 	free(tr->sampled.items);
 	free(tr);
@@ -562,11 +644,14 @@ uint64_t tracer_waiting(const struct tracer *tr)
 
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 {
+	struct cpu_samples_stats cpu = {0};
 	struct drain_stats drained;
 	struct rings_stats rings;
 
 	drain_stats(tr->drain, &drained);
 	collector_rings_stats(tr->collector, &rings);
+	if (tr->cpu)
+		cpu_samples_stats(tr->cpu, &cpu);
 	*ret = (struct tracer_stats){
 		.events = tr->events,
 		.lost = lost_so_far(tr),
@@ -580,6 +665,8 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.spill_failed = backlog_file_failed(tr->backlog),
 		.without_ring = inject_without_ring(tr->injection),
 		.bytes = drained.bytes,
+		.cpu_samples_lost = cpu.lost + tr->cpu_late,
+		.threads_unsampled = cpu.threads_unseen,
 		.attach_pause_ns = inject_attach_ns(tr->injection),
 		.detach_pause_ns = inject_detach_ns(tr->injection),
 	};
@@ -618,4 +705,24 @@ void tracer_mark_texts(struct tracer *tr)
 const struct stacks *tracer_stacks(const struct tracer *tr)
 {
 	return decoder_stacks(tr->decoder);
+}
+
+const struct error *tracer_no_cpu_samples(const struct tracer *tr)
+{
+	return tr->no_cpu;
+}
+
+const struct intern *tracer_cpu_stacks(const struct tracer *tr)
+{
+	return &tr->cpu_stacks;
+}
+
+bool tracer_has_many_cpu_stacks(const struct tracer *tr)
+{
+	return tr->cpu_stacks.count > MANY_CPU_STACKS;
+}
+
+void tracer_forget_cpu_stacks(struct tracer *tr)
+{
+	intern_release(&tr->cpu_stacks);
 }

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/intern.h"
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "collect/collector.h"
@@ -50,6 +51,7 @@ struct tracer_options {
 	/* When they are reached, records are decoded at once, even if no CPU is idle. */
 	struct collector_limits limits;
 	const atomic_int *cancel; /* likewise when it is not 0; never NULL */
+	double cpu_hz; /* CPU samples of each thread in a second of its CPU time; 0: none */
 };
 
 struct tracer_stats {
@@ -65,8 +67,10 @@ struct tracer_stats {
 	int spill_failed;      /* why nothing went to the file any more: an errno, or 0 */
 	uint64_t without_ring; /* Ps that had to share rings */
 	uint64_t bytes;        /* of records */
-	uint64_t attach_pause_ns; /* all threads stopped, to put the agent in */
-	uint64_t detach_pause_ns; /* the longest, to take it out */
+	uint64_t cpu_samples_lost;
+	uint64_t threads_unsampled; /* for lack of descriptors */
+	uint64_t attach_pause_ns;   /* all threads stopped, to put the agent in */
+	uint64_t detach_pause_ns;   /* the longest, to take it out */
 };
 
 struct trace_batch {
@@ -122,6 +126,8 @@ uint64_t tracer_waiting(const struct tracer *tr);
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret);
 /* Functions that the user named but that cannot be hooked, and why: a line each. */
 const struct strbuf *tracer_left_out(const struct tracer *tr);
+/* Why there are no CPU samples although they were asked for; NULL: there are. The tracer's. */
+const struct error *tracer_no_cpu_samples(const struct tracer *tr);
 /* CLOCK_MONOTONIC at ns 0 of the events. */
 uint64_t tracer_start(const struct tracer *tr);
 /*
@@ -134,6 +140,11 @@ uint64_t tracer_start(const struct tracer *tr);
 struct texts *tracer_texts(const struct tracer *tr);
 void tracer_mark_texts(struct tracer *tr);
 const struct stacks *tracer_stacks(const struct tracer *tr);
+/* The stacks of CPU samples, each as its words. There is no end of them: between two calls of
+ * tracer_next(), when no one holds a number, they can be forgotten. */
+const struct intern *tracer_cpu_stacks(const struct tracer *tr);
+bool tracer_has_many_cpu_stacks(const struct tracer *tr);
+void tracer_forget_cpu_stacks(struct tracer *tr);
 
 static inline void cleanup_tracer(struct tracer **tr)
 {

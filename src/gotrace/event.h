@@ -79,6 +79,10 @@ enum trace_kind {
 	TRACE_CALL,
 	TRACE_RETURN,
 
+	/* Thread m was running; stack: of CPU samples' stacks; arg: start function of the goroutine
+	 * that the stack belongs to, 0: not known; arg2: 1 if it belongs to none. */
+	TRACE_CPU_SAMPLE,
+
 	/* arg records of m's P did not fit its buffer. */
 	TRACE_LOST,
 

@@ -13,6 +13,7 @@ enum {
 	BATCH_STRINGS = 4,
 	STRING = 5,
 	BATCH_SAMPLES = 6,
+	SAMPLE = 7, /* time, thread, P, goroutine (0: none), stack */
 	FREQUENCY = 8,
 	EXPERIMENTAL_BATCH = 49,
 	SYNC = 50,

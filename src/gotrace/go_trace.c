@@ -58,7 +58,9 @@ struct trace_writer {
 	struct map batches;                   /* thread -> struct batch * */
 	struct batch *recent[RECENT_BATCHES]; /* by the low bits of the thread's id; or NULL */
 	struct used stacks;
-	struct used names; /* of functions and files */
+	struct used cpu_stacks; /* of options.cpu_stacks */
+	struct strbuf samples;  /* a batch of them */
+	struct used names;      /* of functions and files */
 	struct used texts;
 	struct map used_starts; /* pc -> id of its stack, of one frame */
 	uint32_t stack_ids;     /* the last id in this generation of stacks and starts */
@@ -85,7 +87,7 @@ static struct error *create_of(const struct trace_writer_options *options, unsig
 	t->symbols.functions = options->functions;
 	t->number = 1;
 	t->bytes = (struct strbuf)STRBUF_INIT;
-	t->parked_ids = (struct strbuf)STRBUF_INIT;
+	t->parked_ids = t->samples = (struct strbuf)STRBUF_INIT;
 	*ret = t;
 	return NULL;
 }
@@ -446,15 +448,57 @@ static inline uint8_t *put_step(struct trace_writer *t, uint8_t *to, const struc
 	}
 }
 
+/* A table is batches that begin with its kind. */
+static void begin_table(struct strbuf *batch, uint8_t kind)
+{
+	strbuf_reset(batch);
+	strbuf_addc(batch, kind);
+}
+
+static void flush_table(struct trace_writer *t, struct strbuf *batch, uint8_t kind, size_t limit)
+{
+	if (batch->length <= limit)
+		return;
+	add_batch(t, TRACE_NO_M, t->first_time, batch);
+	begin_table(batch, kind);
+}
+
+/* Samples have their own batches, without an order. */
+static struct error *write_sample(struct trace_writer *t, const struct trace_step *step,
+				  uint64_t time)
+{
+	uint32_t stack = t->options.depth && t->options.cpu_stacks
+				 ? use(t, &t->cpu_stacks, step->arg[1], &t->stack_ids)
+				 : 0;
+
+	if (!t->first_ns) {
+		t->first_ns = step->ns;
+		t->first_time = time;
+	}
+	flush_table(t, &t->samples, BATCH_SAMPLES, MAX_BATCH - MAX_RECORD);
+	if (!t->samples.length)
+		begin_table(&t->samples, BATCH_SAMPLES);
+	strbuf_addc(&t->samples, SAMPLE);
+	strbuf_add_uvarint(&t->samples, time);
+	strbuf_add_uvarint(&t->samples, step->m);
+	strbuf_add_uvarint(&t->samples, step->p == TRACE_NO_P ? UINT64_MAX : step->p);
+	strbuf_add_uvarint(&t->samples, step->arg[0]);
+	strbuf_add_uvarint(&t->samples, stack);
+	return t->failed || t->samples.failed ? &error_no_memory : NULL;
+}
+
 static struct error *write_step(void *arg, const struct trace_step *step)
 {
 	struct trace_writer *t = arg;
 	struct error *err = t->parked.op && step->op != OP_PARKED ? end_parked(t) : NULL;
 	uint64_t time = time_of(t, step);
-	struct batch *b = err ? NULL : batch_of(t, step, time);
+	struct batch *b = NULL;
 	uint8_t *to;
 	size_t n;
 
+	if (!err && step->op == OP_CPU_SAMPLE)
+		return write_sample(t, step, time);
+	b = err ? NULL : batch_of(t, step, time);
 	if (!b)
 		return err ? err : &error_no_memory;
 	if (step->op == OP_PARKED)
@@ -487,21 +531,6 @@ static void flush_events(struct trace_writer *t)
 	memset(t->recent, 0, sizeof(t->recent));
 }
 
-/* A table is batches that begin with its kind. */
-static void begin_table(struct strbuf *batch, uint8_t kind)
-{
-	strbuf_reset(batch);
-	strbuf_addc(batch, kind);
-}
-
-static void flush_table(struct trace_writer *t, struct strbuf *batch, uint8_t kind, size_t limit)
-{
-	if (batch->length <= limit)
-		return;
-	add_batch(t, TRACE_NO_M, t->first_time, batch);
-	begin_table(batch, kind);
-}
-
 static void add_stack(struct trace_writer *t, struct strbuf *batch, uint32_t id,
 		      const struct trace_frame *frames, size_t count)
 {
@@ -517,16 +546,32 @@ static void add_stack(struct trace_writer *t, struct strbuf *batch, uint32_t id,
 	}
 }
 
-static void add_numbered_stack(struct trace_writer *t, struct strbuf *batch, uint64_t number)
+static void add_words(struct trace_writer *t, struct strbuf *batch, uint32_t id,
+		      const struct stack *stack)
 {
 	struct trace_frame frames[MAX_FRAMES];
-	struct stack stack = stacks_get(t->options.stacks, number);
 	size_t max = t->options.depth < MAX_FRAMES ? t->options.depth : MAX_FRAMES, count;
 
-	if (!trace_symbols_stack(&t->symbols, &stack, frames, max, &count))
+	if (!trace_symbols_stack(&t->symbols, stack, frames, max, &count))
 		t->failed = true;
 	else
-		add_stack(t, batch, stack_id(t, number), frames, count);
+		add_stack(t, batch, id, frames, count);
+}
+
+static void add_numbered_stacks(struct trace_writer *t, struct strbuf *batch)
+{
+	for (size_t i = 0; i < t->stacks.count; i++) {
+		uint32_t number = t->stacks.numbers[i];
+		struct stack stack = stacks_get(t->options.stacks, number);
+
+		add_words(t, batch, t->stacks.ids[number], &stack);
+	}
+	for (size_t i = 0; i < t->cpu_stacks.count; i++) {
+		uint32_t number = t->cpu_stacks.numbers[i];
+		struct stack stack = trace_cpu_stack(t->options.cpu_stacks, number);
+
+		add_words(t, batch, t->cpu_stacks.ids[number], &stack);
+	}
 }
 
 static void add_stacks(struct trace_writer *t)
@@ -536,8 +581,7 @@ static void add_stacks(struct trace_writer *t)
 	struct trace_frame frame;
 
 	begin_table(&batch, BATCH_STACKS);
-	for (size_t i = 0; i < t->stacks.count; i++)
-		add_numbered_stack(t, &batch, t->stacks.numbers[i]);
+	add_numbered_stacks(t, &batch);
 	t->failed |= t->used_starts.count && !starts;
 	for (size_t i = 0; starts && i < t->used_starts.count; i++) {
 		if (trace_symbols_function(&t->symbols, starts[i], &frame))
@@ -619,6 +663,7 @@ static void add_frequency(struct trace_writer *t)
 static void forget_generation(struct trace_writer *t)
 {
 	used_clear(&t->stacks);
+	used_clear(&t->cpu_stacks);
 	used_clear(&t->names);
 	used_clear(&t->texts);
 	used_clear(&t->used_messages);
@@ -641,6 +686,8 @@ static struct error *finish(struct trace_writer *t)
 	if (err)
 		return err;
 	flush_events(t);
+	flush_table(t, &t->samples, BATCH_SAMPLES, 1);
+	strbuf_reset(&t->samples);
 	add_stacks(t);
 	add_strings(t);
 	add_frequency(t);
@@ -675,7 +722,7 @@ static void mark_texts(const struct trace_writer *t, struct texts *texts)
 
 static size_t size(const struct trace_writer *t)
 {
-	return t->bytes.length + t->event_bytes + t->table_bytes;
+	return t->bytes.length + t->event_bytes + t->table_bytes + t->samples.length;
 }
 
 static void destroy(struct trace_writer *t)
@@ -685,11 +732,13 @@ static void destroy(struct trace_writer *t)
 	flush_events(t);
 	forget_generation(t);
 	used_release(&t->stacks);
+	used_release(&t->cpu_stacks);
 	used_release(&t->names);
 	used_release(&t->texts);
 	used_release(&t->used_messages);
 	strbuf_release(&t->bytes);
 	strbuf_release(&t->parked_ids);
+	strbuf_release(&t->samples);
 	trace_symbols_release(&t->symbols);
 	free(t);
 }

@@ -284,6 +284,18 @@ static bool processor_steal(struct state *s, struct state_m *m, const struct tra
 	return true;
 }
 
+/* A thread that is about to take or to leave a goroutine may be on another stack than the last
+ * event says. Then the sample is of no goroutine. */
+static bool sample_cpu(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	const struct state_g *g = ev->arg2 ? NULL : m->g;
+
+	if (g && ev->arg && g->start_pc && ev->arg != g->start_pc)
+		g = NULL;
+	state_emit(s, m, OP_CPU_SAMPLE, g ? g->id : 0, ev->stack, 0, 0);
+	return true;
+}
+
 static bool lose(struct state *s, struct state_m *m, const struct trace_event *ev)
 {
 	s->stats.lost += ev->arg;
@@ -333,6 +345,7 @@ static const struct {
 	[TRACE_LABELS] = {labelled_set, false},
 	[TRACE_CALL] = {calls_take, false},
 	[TRACE_RETURN] = {calls_take, false},
+	[TRACE_CPU_SAMPLE] = {sample_cpu, true},
 	[TRACE_LOST] = {lose, false},
 };
 

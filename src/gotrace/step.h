@@ -62,6 +62,9 @@ enum trace_op {
 	 * ns it had waited before the trace (0: not known), its stack. It has waited since the
 	 * trace began. */
 	OP_PARKED = 65,
+	/* In a file in batches of their own. Arguments: the goroutine's id, 0: it ran none; its
+	 * stack, of CPU samples' stacks. */
+	OP_CPU_SAMPLE = 66,
 };
 
 /* Goroutines from this id on are made up. One emits a step that needs a running goroutine when none

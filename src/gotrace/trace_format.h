@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/intern.h"
 #include "gotrace/step.h"
 #include "gotrace/texts.h"
 #include "image/pclntab.h"
@@ -18,9 +19,12 @@ struct trace_writer_options {
 	const struct pclntab *functions;
 	const struct stacks *stacks; /* numbers of stacks in steps are of this set */
 	const struct texts *texts;   /* numbers of texts in steps are of this set */
-	unsigned int depth;          /* the most frames of a stack; 0: no stacks */
-	bool separate;               /* early generations may be left out */
-	const char *process;         /* name and id of the process */
+	/* Numbers of stacks of CPU samples are of this set: each is the stack's words. It is
+	 * emptied between generations. NULL: there are no samples. */
+	const struct intern *cpu_stacks;
+	unsigned int depth;  /* the most frames of a stack; 0: no stacks */
+	bool separate;       /* early generations may be left out */
+	const char *process; /* name and id of the process */
 	uint64_t pid;
 	/* CLOCK_MONOTONIC and the time since 1970 when the steps' ns were 0. */
 	uint64_t monotonic_ns;

@@ -42,6 +42,15 @@ struct thread {
 	struct trace_step step;
 };
 
+/* A CPU sample of this generation. */
+struct sample {
+	uint64_t ticks;
+	uint64_t m;
+	uint64_t p; /* UINT64_MAX: none */
+	uint64_t g;
+	uint64_t stack;
+};
+
 struct trace_reader {
 	struct cursor file;
 	char header[HEADER_SIZE + 1];
@@ -79,6 +88,10 @@ struct trace_reader {
 	size_t raw_capacity;
 	struct trace_reader_frame *frames; /* raw_count of them */
 	size_t frame_capacity;
+	struct sample *samples; /* in the order of time */
+	size_t sample_count;
+	size_t sample_capacity;
+	size_t sample_next;
 };
 
 struct error *trace_reader_create(const void *bytes, size_t size, struct trace_reader **ret)
@@ -115,6 +128,7 @@ struct error *trace_reader_create(const void *bytes, size_t size, struct trace_r
 static void forget_generation(struct trace_reader *r)
 {
 	r->batch_count = r->thread_count = r->text_size = r->raw_count = 0;
+	r->sample_count = r->sample_next = 0;
 	r->frequency = 0;
 	r->waiting = 0;
 	map_release(&r->texts_index);
@@ -134,6 +148,7 @@ void trace_reader_destroy(struct trace_reader *r)
 	free(r->texts);
 	free(r->raw);
 	free(r->frames);
+	free(r->samples);
 	free(r);
 }
 
@@ -182,6 +197,22 @@ static struct error *parse_stack(struct trace_reader *r, struct cursor *c)
 		f->file = cursor_uvarint(c);
 		f->line = cursor_uvarint(c);
 	}
+	return NULL;
+}
+
+static struct error *parse_sample(struct trace_reader *r, struct cursor *c)
+{
+	struct sample s = {.ticks = cursor_uvarint(c)};
+
+	s.m = cursor_uvarint(c);
+	s.p = cursor_uvarint(c);
+	s.g = cursor_uvarint(c);
+	s.stack = cursor_uvarint(c);
+	if (c->failed)
+		return NULL;
+	if (!array_reserve(&r->samples, &r->sample_capacity, r->sample_count + 1))
+		return &error_no_memory;
+	r->samples[r->sample_count++] = s;
 	return NULL;
 }
 
@@ -268,7 +299,7 @@ static struct error *parse_batch(struct trace_reader *r, uint64_t m, uint64_t ti
 	case BATCH_STRINGS:
 		return parse_table(r, &c, STRING, parse_string);
 	case BATCH_SAMPLES:
-		return NULL;
+		return parse_table(r, &c, SAMPLE, parse_sample);
 	case FREQUENCY:
 	case SYNC:
 		cursor_seek(&c, 0);
@@ -331,6 +362,13 @@ static uint64_t ns_of(const struct trace_reader *r, uint64_t ticks)
 	return ns < (double)(1ull << 63) ? (uint64_t)ns : 1ull << 63;
 }
 
+static int by_ticks(const void *a, const void *b)
+{
+	const struct sample *x = a, *y = b;
+
+	return (x->ticks > y->ticks) - (x->ticks < y->ticks);
+}
+
 /* Reads all batches of the next generation. *ret_more is false if there is none. An incomplete
  * generation is left out. */
 static struct error *read_generation(struct trace_reader *r, bool *ret_more)
@@ -374,6 +412,8 @@ static struct error *read_generation(struct trace_reader *r, bool *ret_more)
 		r->base_ns = r->last_ns = ns_of(r, first);
 	r->started = true;
 	*ret_more = true;
+	if (r->sample_count)
+		qsort(r->samples, r->sample_count, sizeof(*r->samples), by_ticks);
 	return resolve_frames(r);
 }
 
@@ -512,16 +552,54 @@ static struct error *advance(struct trace_reader *r, struct thread *t)
 	return err;
 }
 
+/* A step that waited for another thread's step happened after that. */
+static void set_time(struct trace_reader *r, struct trace_step *step)
+{
+	if (step->ns < r->last_ns)
+		step->ns = r->last_ns;
+	r->last_ns = step->ns;
+	step->ns -= r->base_ns;
+}
+
+/* The next CPU sample, if it comes before the next step of all threads. */
+static bool take_sample(struct trace_reader *r, struct trace_step *ret)
+{
+	const struct sample *s = &r->samples[r->sample_next];
+	uint64_t ns;
+
+	if (r->sample_next >= r->sample_count)
+		return false;
+	ns = ns_of(r, s->ticks);
+	if (r->waiting && heap_ns(r, 0) <= ns)
+		return false;
+	*ret = (struct trace_step){.ns = ns,
+				   .m = s->m,
+				   .g = s->g,
+				   .p = s->p < TRACE_NO_P ? s->p : TRACE_NO_P,
+				   .op = OP_CPU_SAMPLE,
+				   .arg = {s->g, s->stack}};
+	set_time(r, ret);
+	r->sample_next++;
+	return true;
+}
+
 struct error *trace_reader_next(struct trace_reader *r, struct trace_step *ret, bool *ret_more)
 {
 	struct thread *t;
-	struct error *err = choose(r, &t);
+	struct error *err;
+
+	*ret_more = true;
+	if (take_sample(r, ret))
+		return NULL;
+	err = choose(r, &t);
 
 	while (!err && !t) {
 		err = read_generation(r, ret_more);
 		if (err || !*ret_more)
 			return err;
 		err = decode_all(r);
+		if (!err && take_sample(r, ret))
+			return NULL;
 		if (!err)
 			err = choose(r, &t);
 	}
@@ -529,12 +607,7 @@ struct error *trace_reader_next(struct trace_reader *r, struct trace_step *ret, 
 		return err;
 	order_take(&r->order, &t->step);
 	*ret = t->step;
-	/* A step that waited for another thread's step happened after that. */
-	if (ret->ns < r->last_ns)
-		ret->ns = r->last_ns;
-	r->last_ns = ret->ns;
-	ret->ns -= r->base_ns;
-	*ret_more = true;
+	set_time(r, ret);
 	return r->order.failed ? &error_no_memory : advance(r, t);
 }
 

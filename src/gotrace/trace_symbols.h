@@ -11,6 +11,16 @@
 #include "image/pclntab.h"
 #include "unwind/stacks.h"
 
+/* A stack of a CPU sample, by its number in a set of words. */
+static inline struct stack trace_cpu_stack(const struct intern *words, uint32_t number)
+{
+	const struct interned *one = number < words->count ? &words->strings[number] : NULL;
+
+	if (!one)
+		return (struct stack){0};
+	return (struct stack){(const uint64_t *)one->data, one->length / sizeof(uint64_t), false};
+}
+
 struct trace_frame {
 	uint64_t pc;       /* its own: inlined calls at one address differ */
 	uint32_t function; /* both in the names */

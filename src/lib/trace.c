@@ -52,6 +52,7 @@
 /* The defaults for options that are 0. */
 #define DEFAULT_DEPTH 32
 #define DEFAULT_MAX_BYTES (256ull << 20)
+#define DEFAULT_CPU_HZ 100
 
 /* Stacks are as deep as the tracer can. */
 _Static_assert(GOSPECT_TRACE_MOST_DEPTH == TRACER_MAX_DEPTH, "one is handed on as the other");
@@ -110,6 +111,7 @@ static struct error *add_generation(void *arg, const void *bytes, size_t size, u
 {
 	struct gospect_trace *t = arg;
 
+	t->generations++;
 	/* No gap: after a generation that was left out, all later ones are left out. */
 	t->full |= has_no_room(t, size);
 	if (t->full)
@@ -181,6 +183,10 @@ static struct error *must_check check_numbers(const struct gospect_trace_options
 			ERROR_USAGE,
 			"invalid trace: duration %g s, flight %g s, max_pause %g s; the limits are 1e+07, 86400 and 3600 s",
 			o->duration, o->flight, o->max_pause);
+	if (!(o->cpu_hz >= 0 && o->cpu_hz <= GOSPECT_TRACE_MOST_CPU_HZ))
+		return error_format(ERROR_USAGE,
+				    "invalid cpu_hz: %g; the limit is %d samples a second",
+				    o->cpu_hz, GOSPECT_TRACE_MOST_CPU_HZ);
 	if (o->stack_depth > GOSPECT_TRACE_MOST_DEPTH)
 		return error_format(ERROR_USAGE,
 				    "invalid stack_depth: the limit is %d frames, not %u",
@@ -189,8 +195,8 @@ static struct error *must_check check_numbers(const struct gospect_trace_options
 		return error_format(ERROR_USAGE,
 				    "invalid trace format %u; see enum gospect_trace_format",
 				    o->format);
-	if (o->flags &
-	    ~(uint32_t)(GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_IN_MEMORY | GOSPECT_TRACE_NO_NAMES))
+	if (o->flags & ~(uint32_t)(GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_IN_MEMORY |
+				   GOSPECT_TRACE_NO_NAMES | GOSPECT_TRACE_NO_CPU))
 		return error_format(ERROR_USAGE,
 				    "invalid trace flags 0x%x; see enum gospect_trace_flags",
 				    o->flags);
@@ -283,8 +289,11 @@ static struct error *must_check take_options(struct gospect_trace *t,
 		return err;
 	o->max_bytes = o->max_bytes ? o->max_bytes : DEFAULT_MAX_BYTES;
 	o->stack_depth = o->stack_depth ? o->stack_depth : DEFAULT_DEPTH;
+	o->cpu_hz = o->cpu_hz > 0 ? o->cpu_hz : DEFAULT_CPU_HZ;
 	if (o->flags & GOSPECT_TRACE_NO_STACKS)
 		o->stack_depth = 0;
+	if (o->flags & (GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_NO_CPU))
+		o->cpu_hz = 0;
 	return NULL;
 }
 
@@ -315,6 +324,14 @@ static void remark_left_out(const struct gospect_trace *t)
 		remark(&t->target->remark, "%.*s", length, line);
 		line += length + 1;
 	}
+}
+
+static void remark_no_cpu_samples(const struct gospect_trace *t)
+{
+	const struct error *why = tracer_no_cpu_samples(t->tracer);
+
+	if (why)
+		remark(&t->target->remark, "the trace has no CPU samples: %s", why->message);
 }
 
 /* Uses the caller's surgeon, or starts one. */
@@ -392,7 +409,8 @@ static struct error *must_check open_tracer(struct gospect_trace *t)
 					.spill = t->spill,
 					.spill_bytes = t->spill_bytes,
 					.limits = limits_of(o),
-					.cancel = t->target->cancel};
+					.cancel = t->target->cancel,
+					.cpu_hz = o->cpu_hz};
 	struct gospect_target *target = t->target;
 
 	return tracer_open(target->target, target->image, target->layout, &tracer, &t->tracer);
@@ -414,6 +432,7 @@ static struct error *must_check open_writer(struct gospect_trace *t)
 		.functions = &t->target->image->functions,
 		.stacks = tracer_stacks(t->tracer),
 		.texts = tracer_texts(t->tracer),
+		.cpu_stacks = tracer_cpu_stacks(t->tracer),
 		.depth = o->stack_depth,
 		.separate = o->flight > 0,
 		.process = target_exe_name(t->target->target),
@@ -455,6 +474,7 @@ static struct error *must_check begin(struct gospect_trace *t, struct gospect_ta
 	if (err)
 		return err;
 	remark_left_out(t);
+	remark_no_cpu_samples(t);
 	return open_writer(t);
 }
 
@@ -526,7 +546,8 @@ static struct error *add_events(struct gospect_trace *t, const struct trace_batc
 		if (i % LOOK_EVENTS == 0 && is_given_up(t))
 			break;
 		t->last_ns = ev->ns;
-		t->is_news |= ev->kind != TRACE_HEAP_ALLOC && ev->kind != TRACE_HEAP_GOAL;
+		t->is_news |= ev->kind != TRACE_HEAP_ALLOC && ev->kind != TRACE_HEAP_GOAL &&
+			      ev->kind != TRACE_CPU_SAMPLE;
 		if (is_complete(t, ev->ns))
 			err = new_generation(t, ev->ns);
 		if (!err)
@@ -555,6 +576,20 @@ static void forget_texts(struct gospect_trace *t)
 	trace_model_mark_texts(t->model, texts);
 	t->format->mark_texts(t->writer, texts);
 	texts_sweep(texts);
+}
+
+/* Between two batches only the writer holds numbers of stacks, up to the end of its generation. */
+static struct error *must_check forget_cpu_stacks(struct gospect_trace *t)
+{
+	uint64_t before = t->generations;
+	struct error *err;
+
+	if (!tracer_has_many_cpu_stacks(t->tracer) || t->full)
+		return NULL;
+	err = new_generation(t, t->last_ns);
+	if (!err && t->generations > before)
+		tracer_forget_cpu_stacks(t->tracer);
+	return err;
 }
 
 static void tell(struct gospect_trace *t, uint64_t began)
@@ -625,6 +660,8 @@ static struct error *take_all(struct gospect_trace *t)
 			err = tracer_next(t->tracer, &batch);
 		if (!err)
 			err = add_events(t, &batch);
+		if (!err)
+			err = forget_cpu_stacks(t);
 		forget_texts(t);
 		if (!err && flight_is_due(t, &batch))
 			err = write_flight(t);

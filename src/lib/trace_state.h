@@ -36,6 +36,7 @@ struct gospect_trace {
 	int spill;               /* a file for records that wait to be decoded */
 	uint64_t spill_bytes;    /* its size; 0: no file */
 	uint64_t generation_ns;  /* when it began */
+	uint64_t generations;    /* that are complete */
 	size_t enough;           /* bytes at which it is complete */
 	uint64_t last_ns;        /* of the last event; then when the agent was removed */
 	const char *reason;      /* why it has ended; NULL: it has not */

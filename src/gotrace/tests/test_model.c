@@ -48,7 +48,8 @@ static struct error *write_down(void *arg, const struct trace_step *step)
 
 	assert_true(step->ns > f->last);
 	f->last = step->ns;
-	assert_true(step->op < OP_COUNT || step->op == OP_LABELS || step->op == OP_PARKED);
+	assert_true(step->op < OP_COUNT || step->op == OP_LABELS || step->op == OP_PARKED ||
+		    step->op == OP_CPU_SAMPLE);
 	if (step->op == OP_LABELS)
 		strbuf_addf(&f->text, "%ld:Labels %lu %lu%s\n", (long)step->m,
 			    (unsigned long)step->arg[0], (unsigned long)step->arg[1],
@@ -57,6 +58,9 @@ static struct error *write_down(void *arg, const struct trace_step *step)
 		strbuf_addf(&f->text, "%ld:Parked %lu for %lu at %lu\n", (long)step->m,
 			    (unsigned long)step->arg[0], (unsigned long)step->arg[2],
 			    (unsigned long)step->arg[3]);
+	else if (step->op == OP_CPU_SAMPLE)
+		strbuf_addf(&f->text, "%ld:Sample %lu at %lu\n", (long)step->m,
+			    (unsigned long)step->arg[0], (unsigned long)step->arg[1]);
 	else
 		strbuf_addf(&f->text, "%ld:%s %lu\n", (long)step->m, names[step->op] ?: "?",
 			    (unsigned long)step->arg[0]);
@@ -507,6 +511,43 @@ static void where_none_runs_one_is_made_up_to_log(void **state)
 	strbuf_reset(&f->text);
 }
 
+static void is_sampled(struct fixture *f, uint64_t m, uint64_t start_pc, bool no_goroutine)
+{
+	struct trace_event ev = {.ns = f->last + 100,
+				 .m = m,
+				 .p = TRACE_NO_P,
+				 .arg = start_pc,
+				 .arg2 = no_goroutine,
+				 .stack = 9,
+				 .kind = TRACE_CPU_SAMPLE};
+
+	assert_null(trace_model_add(f->model, &ev));
+}
+
+static void a_sample_is_of_the_goroutine_that_its_thread_runs(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	happens(f, TRACE_CREATE, 7, 0, 2, 0x1000);
+	is_sampled(f, 7, 0, false);
+	happens(f, TRACE_BLOCK, 7, 0, 1, 0);
+	is_sampled(f, 7, 0x500, false);
+	happens(f, TRACE_START, 7, 0, 2, 0);
+	is_sampled(f, 7, 0x1000, false);
+	is_sampled(f, 7, 0, true);
+	is_sampled(f, 8, 0, false);
+	/* Its stack is that of another goroutine: it has not switched yet. */
+	is_sampled(f, 7, 0x500, false);
+	happens(f, TRACE_SYSCALL, 7, 0, 2, 0);
+	is_sampled(f, 7, 0x1000, false);
+	expect(f, "7:GoCreate 2\n7:Sample 1 at 9\n7:GoBlock 0\n7:Sample 0 at 9\n7:GoStart 2\n"
+		  "7:Sample 2 at 9\n7:Sample 0 at 9\n8:Sample 0 at 9\n7:Sample 0 at 9\n"
+		  "7:GoSyscallBegin 1\n7:Sample 2 at 9\n");
+	is_sampled(f, TRACE_NO_M, 0, false);
+	expect(f, "");
+}
+
 static void meaningless_events_are_dropped(void **state)
 {
 	struct fixture *f = *state;
@@ -577,6 +618,7 @@ int main(void)
 		TEST(labels_are_emitted_once_and_by_a_running_goroutine),
 		TEST(a_generation_on_its_own_tells_labels_again),
 		TEST(where_none_runs_one_is_made_up_to_log),
+		TEST(a_sample_is_of_the_goroutine_that_its_thread_runs),
 		TEST(meaningless_events_are_dropped),
 		TEST(any_schedule_makes_a_trace),
 	};

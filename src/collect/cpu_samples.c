@@ -1,0 +1,371 @@
+#include "collect/cpu_samples.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/permit.h"
+#include "oncpu/sampler.h"
+#include "unwind/stacks.h"
+
+/* So often the kernel's rings are emptied: they hold 0.6 s of the largest samples. */
+#define DRAIN_NS 100000000ull
+/* A sample may come into its ring so long after the time that it has. */
+#define LATE_NS 1000000ull
+#define MOST_WAITING ((16u << 20) / sizeof(struct waiting_sample))
+#define MOST_WORDS ((16u << 20) / sizeof(uint64_t))
+/* With so many words of stacks, all are forgotten once no sample waits. */
+#define MANY_WORDS (MOST_WORDS / 2)
+
+struct waiting_sample {
+	uint64_t ns;
+	uint64_t thread;
+	uint64_t start_pc;
+	size_t words; /* where those of its stack begin; their number is the first */
+	bool no_goroutine;
+};
+
+struct cpu_samples {
+	/* The sampling thread's alone. */
+	struct oncpu_sampler *sampler;
+	struct stacks *stacks;
+	const struct image *img;
+	struct map places; /* stack -> where its words begin + 1 */
+	struct waiting_sample *fresh;
+	size_t fresh_count;
+	size_t fresh_capacity;
+	int priority;
+
+	/* Of both threads, under the lock. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct waiting_sample *waiting;
+	size_t begin; /* those before it were taken */
+	size_t end;
+	size_t capacity;
+	uint64_t *words;
+	size_t word_count;
+	size_t word_capacity;
+	uint64_t wanted_ns;
+	uint64_t seen_ns; /* all samples up to this time are waiting, or were taken */
+	bool quit;
+	bool ended; /* no more come */
+	struct cpu_samples_stats stats;
+
+	/* The taking thread's alone. */
+	uint64_t *copy;
+	size_t copy_capacity;
+	bool started;
+	pthread_t thread;
+};
+
+/* ---- the sampling thread ---- */
+
+static struct error *take_fresh(void *arg, const struct oncpu_thread_sample *sample)
+{
+	struct cpu_samples *c = arg;
+
+	if (!array_reserve(&c->fresh, &c->fresh_capacity, c->fresh_count + 1))
+		return &error_no_memory;
+	c->fresh[c->fresh_count++] = (struct waiting_sample){
+		.ns = sample->time,
+		.thread = sample->thread,
+		.start_pc = sample->start_pc,
+		.words = sample->stack,
+		.no_goroutine = sample->no_goroutine,
+	};
+	return NULL;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct waiting_sample *x = a, *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* Where the words of the stack are, under the lock; false: there is no room for them. */
+static bool place_of(struct cpu_samples *c, uint32_t number, size_t *ret)
+{
+	struct stack stack = stacks_get(c->stacks, number);
+	uint64_t *place = map_at(&c->places, number);
+	size_t end = c->word_count + 1 + stack.count;
+
+	if (!place)
+		return false;
+	if (!*place) {
+		if (end > MOST_WORDS || !array_reserve(&c->words, &c->word_capacity, end)) {
+			map_remove(&c->places, number);
+			return false;
+		}
+		*place = c->word_count + 1;
+		c->words[c->word_count] = stack.count;
+		if (stack.count)
+			memcpy(c->words + c->word_count + 1, stack.pcs, stack.count * 8ul);
+		c->word_count = end;
+	}
+	*ret = *place - 1;
+	return true;
+}
+
+/* Adds a sample to those that wait, under the lock. */
+static void put(struct cpu_samples *c, struct waiting_sample *sample)
+{
+	bool fits = c->end - c->begin < MOST_WAITING;
+
+	if (c->begin && c->end == c->capacity) {
+		memmove(c->waiting, c->waiting + c->begin,
+			(c->end - c->begin) * sizeof(*c->waiting));
+		c->end -= c->begin;
+		c->begin = 0;
+	}
+	fits = fits && place_of(c, sample->words, &sample->words) &&
+	       array_reserve(&c->waiting, &c->capacity, c->end + 1);
+	c->stats.samples++;
+	c->stats.lost += !fits;
+	if (fits)
+		c->waiting[c->end++] = *sample;
+}
+
+/* Hands over the samples up to this time; later ones stay, because earlier ones may still come.
+ * True: stacks are to be forgotten. */
+static bool publish(struct cpu_samples *c, uint64_t seen_ns)
+{
+	struct oncpu_stats stats = oncpu_sampler_stats(c->sampler);
+	size_t count = 0;
+	bool many;
+
+	if (c->fresh_count)
+		qsort(c->fresh, c->fresh_count, sizeof(*c->fresh), by_time);
+	pthread_mutex_lock(&c->lock);
+	for (; count < c->fresh_count && c->fresh[count].ns <= seen_ns; count++)
+		put(c, &c->fresh[count]);
+	c->seen_ns = seen_ns;
+	c->stats.threads_unseen = stats.threads_unseen;
+	many = c->word_count > MANY_WORDS && c->begin == c->end && count == c->fresh_count;
+	if (many) {
+		c->word_count = 0;
+		map_release(&c->places);
+	}
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	c->fresh_count -= count;
+	if (c->fresh_count)
+		memmove(c->fresh, c->fresh + count, c->fresh_count * sizeof(*c->fresh));
+	return many;
+}
+
+static struct error *forget_stacks(struct cpu_samples *c)
+{
+	struct stacks *before = c->stacks;
+	struct error *err;
+
+	c->stacks = stacks_create(&c->img->functions, c->img->machine);
+	if (!c->stacks) {
+		c->stacks = before;
+		return &error_no_memory;
+	}
+	err = oncpu_sampler_use_stacks(c->sampler, c->stacks);
+	stacks_destroy(before);
+	return err;
+}
+
+/* False: sampling has failed. */
+static bool drain(struct cpu_samples *c, bool last)
+{
+	uint64_t now = clock_now();
+	struct error *err = oncpu_sampler_drain(c->sampler);
+
+	if (publish(c, last ? UINT64_MAX : now - LATE_NS) && !err)
+		err = forget_stacks(c);
+	return !error_dropped(err);
+}
+
+/* Waits for the next time to drain. False: it is over. */
+static bool wait_for_work(struct cpu_samples *c)
+{
+	uint64_t until = clock_now() + DRAIN_NS;
+	struct timespec at = {until / 1000000000, until % 1000000000};
+	bool goes_on;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->quit && c->wanted_ns <= c->seen_ns && clock_now() < until)
+		pthread_cond_timedwait(&c->changed, &c->lock, &at);
+	goes_on = !c->quit;
+	pthread_mutex_unlock(&c->lock);
+	return goes_on;
+}
+
+static void *work(void *arg)
+{
+	struct cpu_samples *c = arg;
+
+	if (permitted(PERMIT_PRIORITY))
+		setpriority(PRIO_PROCESS, 0, c->priority);
+	while (wait_for_work(c) && drain(c, false))
+		;
+	drain(c, true);
+	pthread_mutex_lock(&c->lock);
+	c->ended = true;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+/* ---- the taking thread ---- */
+
+static struct error *must_check start(struct cpu_samples *c)
+{
+	sigset_t all, mask;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	err = pthread_create(&c->thread, NULL, work, c);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (err)
+		return error_errno(ERROR_FAILED, err, "cannot start the thread of CPU samples");
+	c->started = true;
+	return NULL;
+}
+
+static void init_lock(struct cpu_samples *c)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static struct error *must_check open_sampler(struct cpu_samples *c, struct target *t,
+					     const struct golayout *lay, double hz)
+{
+	const struct oncpu_options options = {.hz = hz,
+					      .sampled = take_fresh,
+					      .stacks = c->stacks,
+					      .arg = c};
+	struct error *err = oncpu_sampler_open(t, c->img, lay, NULL, &options, &c->sampler);
+
+	if (!err)
+		c->stats.period_ns = oncpu_sampler_stats(c->sampler).period_ns;
+	return err;
+}
+
+struct error *cpu_samples_open(struct target *t, const struct image *img,
+			       const struct golayout *lay, double hz, int priority,
+			       struct cpu_samples **ret)
+{
+	struct cpu_samples *c = calloc(1, sizeof(*c));
+	struct error *err;
+
+	if (!c)
+		return &error_no_memory;
+	init_lock(c);
+	c->img = img;
+	c->priority = priority;
+	c->stacks = stacks_create(&img->functions, img->machine);
+	err = c->stacks ? open_sampler(c, t, lay, hz) : &error_no_memory;
+	if (!err)
+		err = start(c);
+	if (err) {
+		cpu_samples_close(c);
+		return err;
+	}
+	*ret = c;
+	return NULL;
+}
+
+void cpu_samples_fetch(struct cpu_samples *c, uint64_t ns)
+{
+	uint64_t now = clock_now(), ready = ns + LATE_NS;
+
+	if (now < ready)
+		nanosleep(&(struct timespec){.tv_nsec = ready - now}, NULL);
+	pthread_mutex_lock(&c->lock);
+	c->wanted_ns = ns;
+	pthread_cond_broadcast(&c->changed);
+	while (!c->ended && c->seen_ns < ns)
+		pthread_cond_wait(&c->changed, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t cpu_samples_next(struct cpu_samples *c)
+{
+	uint64_t ns;
+
+	pthread_mutex_lock(&c->lock);
+	ns = c->begin < c->end ? c->waiting[c->begin].ns : UINT64_MAX;
+	pthread_mutex_unlock(&c->lock);
+	return ns;
+}
+
+bool cpu_samples_take(struct cpu_samples *c, uint64_t ns, struct taken_sample *ret)
+{
+	const struct waiting_sample *s;
+	uint32_t count;
+	bool taken;
+
+	pthread_mutex_lock(&c->lock);
+	s = c->begin < c->end ? &c->waiting[c->begin] : NULL;
+	taken = s && s->ns <= ns;
+	if (taken) {
+		count = c->words[s->words];
+		taken = array_reserve(&c->copy, &c->copy_capacity, count + 1);
+		c->begin++;
+	}
+	if (taken) {
+		memcpy(c->copy, c->words + s->words + 1, count * 8ul);
+		*ret = (struct taken_sample){s->ns,   s->thread, s->start_pc,
+					     c->copy, count,     s->no_goroutine};
+	}
+	pthread_mutex_unlock(&c->lock);
+	return taken;
+}
+
+void cpu_samples_stop(struct cpu_samples *c)
+{
+	if (!c->started)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->quit = true;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	pthread_join(c->thread, NULL);
+	c->started = false;
+	c->stats.lost += oncpu_sampler_stats(c->sampler).lost;
+	oncpu_sampler_close(take_ptr(c->sampler));
+}
+
+void cpu_samples_stats(struct cpu_samples *c, struct cpu_samples_stats *ret)
+{
+	pthread_mutex_lock(&c->lock);
+	*ret = c->stats;
+	pthread_mutex_unlock(&c->lock);
+}
+
+void cpu_samples_close(struct cpu_samples *c)
+{
+	if (!c)
+		return;
+	cpu_samples_stop(c);
+	oncpu_sampler_close(c->sampler);
+	stacks_destroy(c->stacks);
+	map_release(&c->places);
+	free(c->fresh);
+	free(c->waiting);
+	free(c->words);
+	free(c->copy);
+	pthread_cond_destroy(&c->changed);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}

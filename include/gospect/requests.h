@@ -87,6 +87,17 @@ struct gospect_request_place {
 	/* Who ended the waits, longest first; without those that did not end in the trace. */
 	size_t waker_count;
 	const struct gospect_waker *const *wakers;
+	/* Of a running one, which comes from `count` CPU samples: `ns` is right within this, 95
+	 * times of 100. */
+	uint64_t error_ns;
+};
+
+/* How long functions ran, themselves, without what they called: CPU samples share running_ns. */
+struct gospect_running_function {
+	const char *function;
+	uint64_t samples;
+	uint64_t ns;
+	uint64_t error_ns; /* as in struct gospect_request_place */
 };
 
 /*
@@ -148,7 +159,9 @@ struct gospect_request {
 	uint32_t status;      /* of the response; 0: not known */
 	uint32_t reserved2;
 	size_t part_count;
-	const struct gospect_request_part *parts; /* longest first */
+	const struct gospect_request_part *parts;       /* longest first */
+	size_t running_count;                           /* 0: the trace has no CPU sample of it */
+	const struct gospect_running_function *running; /* longest first */
 };
 
 /* How many there are. */
@@ -174,6 +187,8 @@ struct gospect_request_group {
 	uint64_t runnable_ns;
 	uint64_t syscall_ns;
 	uint64_t waiting_ns;
+	size_t running_count;
+	const struct gospect_running_function *running; /* longest first */
 };
 
 /* Likewise, the group with the slowest requests (p99_ns) first. */
@@ -183,7 +198,8 @@ gospect_requests_groups(const struct gospect_requests *requests,
 			void *arg);
 
 /*
- * All requests as one profile: their time by state, wait reason and stack, exact to the nanosecond.
+ * All requests as one profile: their time by state, wait reason and stack, exact to the nanosecond;
+ * where they ran, by the CPU samples, if the trace has some.
  * Each sample has the label `request`, which is the request's name, and
  * `method`, `route` and `status`, where they are known. It may outlive the requests.
  */

@@ -38,15 +38,35 @@ static const char *function_name(const char *name, FILE *out)
 	return terminal_is_narrow(out) ? short_function(name) : name;
 }
 
+/* What ran, and how certain that is. */
+static void print_running(const struct gospect_running_function *running, size_t count, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	char time[16], error[16];
+
+	for (size_t i = 0; i < count && i < MAX_PLACES; i++) {
+		const struct gospect_running_function *f = &running[i];
+
+		strbuf_addf(&line, "%*s %9s  ran %s, ±%s, %lu samples", place_indent(out), "",
+			    report_time(f->ns, time), function_name(f->function, out),
+			    report_time(f->error_ns, error), f->samples);
+		terminal_write_line(&line, out);
+	}
+}
+
 static void print_places(const struct gospect_request *r, FILE *out)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	size_t printed = 0;
 	char time[16];
 
-	for (size_t i = 0; i < r->place_count && i < MAX_PLACES; i++) {
+	for (size_t i = 0; i < r->place_count && printed < MAX_PLACES; i++) {
 		const struct gospect_request_place *p = r->places[i];
 		const struct gospect_frame *frame = telling_frame(p->stack);
 
+		if (p->state == GOSPECT_RUNNING)
+			continue;
+		printed++;
 		strbuf_addf(&line, "%*s %9s  %s", place_indent(out), "", report_time(p->ns, time),
 			    *p->wait_reason ? p->wait_reason : gospect_state_name(p->state));
 		if (frame && *frame->function)
@@ -150,10 +170,12 @@ static void print_request(const struct gospect_request *r, const struct report_r
 		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->uncertain_ns, time));
 	terminal_write_line(&line, out);
 	print_parts(r, out);
-	if (how->paths)
+	if (how->paths) {
 		report_print_path(r, out);
-	else
-		print_places(r, out);
+		return;
+	}
+	print_running(r->running, r->running_count, out);
+	print_places(r, out);
 }
 
 /* The state of a table or a list while its rows are written. */
@@ -216,6 +238,7 @@ static int print_group(void *arg, const struct gospect_request_group *g)
 				   : " (and %lu that began before the trace or ended after it)",
 			    g->cut);
 	terminal_write_line(&line, w->rows.out);
+	print_running(g->running, g->running_count, w->rows.out);
 	return 0;
 }
 
@@ -292,6 +315,8 @@ static struct json_object *place_json(const struct gospect_request_place *p)
 	report_add_number(o, "count", p->count);
 	if (p->waited_ns)
 		report_add_number(o, "waited_before_ns", p->waited_ns);
+	if (p->state == GOSPECT_RUNNING)
+		report_add_number(o, "error_ns", p->error_ns);
 	if (p->state == GOSPECT_WAITING)
 		json_object_object_add(o, "ended_by",
 				       report_wakers_json(p->wakers, p->waker_count));
@@ -335,6 +360,23 @@ static struct json_object *parts_json(const struct gospect_request *r)
 	return list;
 }
 
+static struct json_object *running_json(const struct gospect_running_function *running,
+					size_t count)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *o = json_object_new_object();
+
+		report_add_text(o, "func", running[i].function);
+		report_add_number(o, "ns", running[i].ns);
+		report_add_number(o, "error_ns", running[i].error_ns);
+		report_add_number(o, "samples", running[i].samples);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
 /* Those that are known. */
 static void add_facts_json(struct json_object *o, const struct gospect_request *r)
 {
@@ -368,6 +410,7 @@ static struct json_object *request_json(const struct gospect_request *r,
 		report_add_number(o, "uncertain_ns", r->uncertain_ns);
 	json_object_object_add(o, "whole", json_object_new_boolean(!r->is_cut));
 	add_states(o, r);
+	json_object_object_add(o, "running", running_json(r->running, r->running_count));
 	if (r->part_count)
 		json_object_object_add(o, "spans", parts_json(r));
 	add_places(o, r);
@@ -388,6 +431,7 @@ static struct json_object *group_json(const struct gospect_request_group *g)
 	report_add_number(o, "p99_ns", g->p99_ns);
 	report_add_number(o, "max_ns", g->max_ns);
 	add_states(o, g);
+	json_object_object_add(o, "running", running_json(g->running, g->running_count));
 	return o;
 }
 

@@ -94,7 +94,8 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 					 const struct gospect_requests_options *o)
 {
 	const struct trace_spans_options how = {
-		.spans = {add_span, r, .calls = r->has_root, .cancel = cancel_flag(o->cancel)},
+		.spans = {add_span, r, .calls = r->has_root, .samples = true,
+			  .cancel = cancel_flag(o->cancel)},
 		.name = o->name,
 		.remark = {o->remark, o->arg},
 	};
@@ -109,7 +110,7 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 	if (!err && o->flags & GOSPECT_REQUESTS_BY_TRACE)
 		err = requests_join_traces(&r->inner, &r->tables);
 	if (!err)
-		requests_complete(&r->inner, r->duration_ns);
+		err = requests_complete(&r->inner, r->duration_ns);
 	return err;
 }
 
@@ -323,6 +324,7 @@ static bool give_place(const struct gospect_requests *r, const struct request_pl
 		.wait_reason = waits ? intern_get(&r->tables.texts, from->reason) : "",
 		.stack = span_stack_of(giving->arena, &r->tables, from->stack),
 		.waited_ns = from->waited_ns,
+		.error_ns = from->error_ns,
 	};
 	ret->wakers = give_wakers(giving, ret->wait_reason, from->wakers, from->waker_count,
 				  &ret->waker_count);
@@ -419,6 +421,24 @@ static bool give_parts(const struct gospect_requests *r, const struct traced_req
 	return parts;
 }
 
+/* NULL: no memory. */
+static const struct gospect_running_function *give_running(const struct gospect_requests *r,
+							   const struct running_split *from,
+							   struct arena *arena)
+{
+	struct gospect_running_function *running =
+		given_take(arena, (from->count + 1) * sizeof(*running));
+
+	for (size_t i = 0; running && i < from->count; i++)
+		running[i] = (struct gospect_running_function){
+			.function = intern_get(&r->tables.texts, from->items[i].function),
+			.samples = from->items[i].samples,
+			.ns = from->items[i].ns,
+			.error_ns = from->items[i].error_ns,
+		};
+	return running;
+}
+
 static bool give_request(const struct gospect_requests *r, const struct traced_request *from,
 			 struct arena *arena, struct gospect_request *ret)
 {
@@ -437,8 +457,10 @@ static bool give_request(const struct gospect_requests *r, const struct traced_r
 		.waiting_ns = from->ns[TRACE_WAITING],
 		.uncertain_ns = from->edge_ns,
 		.is_cut = from->cut,
+		.running_count = from->running.count,
+		.running = give_running(r, &from->running, arena),
 	};
-	return request_texts_give(&r->tables, from, arena, ret) &&
+	return ret->running && request_texts_give(&r->tables, from, arena, ret) &&
 	       give_parts(r, from, arena, ret) && give_places(r, from, arena, ret) &&
 	       (!r->has_paths || find_path(r, from, arena, ret));
 }
@@ -461,35 +483,46 @@ gospect_requests_each(const struct gospect_requests *r,
 	return error_out(failed ? &error_no_memory : NULL);
 }
 
+static struct gospect_request_group give_group(const struct gospect_requests *r,
+					       const struct request_group *g, struct arena *arena)
+{
+	return (struct gospect_request_group){
+		.name = name_of(r, g->name),
+		.count = g->count,
+		.cut = g->cut,
+		.p50_ns = g->p50,
+		.p90_ns = g->p90,
+		.p99_ns = g->p99,
+		.max_ns = g->max,
+		.total_ns = g->total_ns,
+		.running_ns = g->ns[TRACE_RUNNING],
+		.runnable_ns = g->ns[TRACE_RUNNABLE],
+		.syscall_ns = g->ns[TRACE_IN_SYSCALL],
+		.waiting_ns = g->ns[TRACE_WAITING],
+		.running_count = g->running.count,
+		.running = give_running(r, &g->running, arena),
+	};
+}
+
 struct gospect_error *
 gospect_requests_groups(const struct gospect_requests *r,
 			int (*group)(void *arg, const struct gospect_request_group *group),
 			void *arg)
 {
-	_cleanup_free_ struct request_group *groups = NULL;
+	struct request_group *groups = NULL;
 	size_t count = 0;
 	struct error *err = requests_group(&r->inner, &groups, &count);
 	bool ended = false;
 
 	for (size_t i = 0; !err && !ended && i < count; i++) {
-		const struct request_group *g = &groups[i];
-		const struct gospect_request_group given = {
-			.name = name_of(r, g->name),
-			.count = g->count,
-			.cut = g->cut,
-			.p50_ns = g->p50,
-			.p90_ns = g->p90,
-			.p99_ns = g->p99,
-			.max_ns = g->max,
-			.total_ns = g->total_ns,
-			.running_ns = g->ns[TRACE_RUNNING],
-			.runnable_ns = g->ns[TRACE_RUNNABLE],
-			.syscall_ns = g->ns[TRACE_IN_SYSCALL],
-			.waiting_ns = g->ns[TRACE_WAITING],
-		};
+		struct arena arena = {0};
+		struct gospect_request_group given = give_group(r, &groups[i], &arena);
 
-		ended = group(arg, &given);
+		err = given.running ? NULL : &error_no_memory;
+		ended = !err && group(arg, &given);
+		arena_release(&arena);
 	}
+	requests_groups_release(groups, count);
 	return error_out(err);
 }
 
@@ -538,6 +571,7 @@ static struct error *must_check add_place(struct request_samples *s,
 		.label_count = s->label_count,
 	};
 
+	sample.cpu_ns = place->state == TRACE_RUNNING ? place->ns : 0;
 	if (place->state == TRACE_WAITING)
 		sample.wait = intern_string(strings, intern_get(&tables->texts, place->reason));
 	if (sample.wait == INTERN_FAILED ||
@@ -546,8 +580,8 @@ static struct error *must_check add_place(struct request_samples *s,
 	return profile_add(s->profile, &sample);
 }
 
-/* A trace does not say where a request was while it ran: that time counts under its own
- * function. */
+/* Without a CPU sample a trace does not say where a request was while it ran: that time counts
+ * under its own function. */
 static struct error *must_check add_running(struct request_samples *s,
 					    const struct traced_request *from)
 {
@@ -656,7 +690,7 @@ static struct error *must_check add_request(struct request_samples *s,
 {
 	struct error *err = add_labels(s, from);
 
-	if (!err && !s->of_wakers)
+	if (!err && !s->of_wakers && !from->running.samples)
 		err = add_running(s, from);
 	for (size_t i = 0; !err && i < from->place_count; i++)
 		err = s->of_wakers ? add_wakers(s, &from->places[i])

@@ -281,6 +281,18 @@ static void take_facts(struct inferred_spans *s, const struct inferred_span *lif
 		request_take_facts(&s->requests->items[request - 1], &span->facts);
 }
 
+/* Of the open request. Where calls are not recorded, the sample's stack says whether it is in it.
+ */
+static struct error *must_check take_sample(struct inferred_spans *s,
+					    const struct span_tables *tables,
+					    const struct inferred_span *life,
+					    const struct span *span)
+{
+	if (!life->request || (!life->calls && root_of(s, tables, span->stack) < FIRST))
+		return NULL;
+	return request_add_sample(&s->requests->items[life->request - 1], span);
+}
+
 static bool is_recorded(const struct inferred_spans *s, uint64_t root)
 {
 	const uint64_t *known = map_find(&s->functions, root - FIRST);
@@ -302,6 +314,8 @@ struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tab
 		take_facts(s, life, span);
 		return NULL;
 	}
+	if (span->moment == SPAN_SAMPLE)
+		return take_sample(s, tables, life, span);
 	if (span->start && is_root(s, tables, span->start)) {
 		if (span->moment)
 			return pass_moment_within(s, tables, life, span);

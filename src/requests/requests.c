@@ -100,6 +100,8 @@ struct error *requests_add(struct requests *r, const struct span_tables *tables,
 	if (!*place)
 		return &error_no_memory;
 	item = &r->items[*place - 1];
+	if (span->moment == SPAN_SAMPLE)
+		return request_add_sample(item, span);
 	return count_goroutine(r, item, span->g) ? request_credit(item, span) : &error_no_memory;
 }
 
@@ -199,7 +201,7 @@ static bool add_place(struct traced_request *item, const struct span *span)
 {
 	struct request_place *p;
 
-	/* A trace does not say where it was while it ran. */
+	/* Samples say where it was while it ran. */
 	if (span->state == TRACE_RUNNING)
 		return true;
 	p = find_place(item, span) ?: new_place(item, span);
@@ -215,6 +217,17 @@ static bool add_place(struct traced_request *item, const struct span *span)
 							 .g = span->ended.goroutine,
 							 .ns = span->end - span->begin,
 							 .count = 1});
+}
+
+struct error *request_add_sample(struct traced_request *item, const struct span *sample)
+{
+	struct request_place *p = find_place(item, sample) ?: new_place(item, sample);
+
+	if (!p)
+		return &error_no_memory;
+	p->function = sample->function;
+	p->count++;
+	return NULL;
 }
 
 void request_take_facts(struct traced_request *item, const struct span_facts *facts)
@@ -262,6 +275,7 @@ struct error *request_add_part(struct traced_request *item, const struct request
 static void release_parts(struct traced_request *item)
 {
 	free(item->parts);
+	running_split_release(&item->running);
 	free(item->places);
 	free(item->intervals);
 	map_release(&item->place_index);
@@ -294,6 +308,7 @@ static struct request_place *join_place(struct traced_request *into,
 		return NULL;
 	p->ns += from->ns;
 	p->count += from->count;
+	p->function = from->function;
 	if (from->waited_ns > p->waited_ns)
 		p->waited_ns = from->waited_ns;
 	return p;
@@ -429,6 +444,30 @@ static int by_part_time(const void *a, const void *b)
 	return by_number(x->ns, y->ns) ?: -by_number(x->function, y->function);
 }
 
+/* Its samples share the time in which it ran. */
+static bool share_running(struct traced_request *item)
+{
+	uint64_t ns = item->ns[TRACE_RUNNING];
+
+	for (size_t i = 0; i < item->place_count; i++) {
+		const struct request_place *p = &item->places[i];
+
+		if (p->state == TRACE_RUNNING &&
+		    !running_split_add(&item->running, p->function, p->count))
+			return false;
+	}
+	for (size_t i = 0; i < item->place_count; i++) {
+		struct request_place *p = &item->places[i];
+
+		if (p->state != TRACE_RUNNING)
+			continue;
+		p->ns = sampled_ns(p->count, item->running.samples, ns);
+		p->error_ns = sampled_error_ns(p->count, item->running.samples, ns);
+	}
+	running_split_complete(&item->running, ns);
+	return true;
+}
+
 static void complete_places(struct traced_request *item)
 {
 	if (item->part_count)
@@ -440,8 +479,10 @@ static void complete_places(struct traced_request *item)
 		qsort(item->places, item->place_count, sizeof(*item->places), by_place_time);
 }
 
-void requests_complete(struct requests *r, uint64_t duration)
+struct error *requests_complete(struct requests *r, uint64_t duration)
 {
+	bool failed = false;
+
 	for (size_t i = 0; i < r->count; i++) {
 		struct traced_request *item = &r->items[i];
 
@@ -450,6 +491,7 @@ void requests_complete(struct requests *r, uint64_t duration)
 		for (size_t k = 0; k < item->interval_count; k++)
 			item->elapsed_ns += item->intervals[k].end - item->intervals[k].begin;
 		item->cut = item->before || !item->begin || item->end >= duration;
+		failed |= !share_running(item);
 		complete_places(item);
 	}
 	map_release(&r->by_labels);
@@ -457,6 +499,7 @@ void requests_complete(struct requests *r, uint64_t duration)
 	map_release(&r->goroutines);
 	if (r->count)
 		qsort(r->items, r->count, sizeof(*r->items), by_elapsed);
+	return failed ? &error_no_memory : NULL;
 }
 
 void requests_keep(struct requests *r, bool (*keep)(const void *arg, const struct traced_request *),
@@ -511,32 +554,52 @@ static uint64_t percentile(struct traced_request **items, size_t count, unsigned
 	return count ? items[(count * percent + 99) / 100 - 1]->elapsed_ns : 0;
 }
 
-static void fill_group(struct traced_request **items, size_t count, struct request_group *ret)
+static bool add_running(struct running_split *to, const struct running_split *from)
 {
+	for (size_t i = 0; i < from->count; i++)
+		if (!running_split_add(to, from->items[i].function, from->items[i].samples))
+			return false;
+	return true;
+}
+
+static bool fill_group(struct traced_request **items, size_t count, struct request_group *ret)
+{
+	bool added = true;
 	size_t whole = 0;
 
 	*ret = (struct request_group){.name = items[0]->per};
 	while (whole < count && !items[whole]->cut) {
 		for (size_t s = 0; s <= TRACE_WAITING; s++)
 			ret->ns[s] += items[whole]->ns[s];
+		added &= add_running(&ret->running, &items[whole]->running);
 		ret->total_ns += items[whole++]->total_ns;
 	}
+	running_split_complete(&ret->running, ret->ns[TRACE_RUNNING]);
 	ret->count = whole;
 	ret->cut = count - whole;
 	ret->p50 = percentile(items, whole, 50);
 	ret->p90 = percentile(items, whole, 90);
 	ret->p99 = percentile(items, whole, 99);
 	ret->max = percentile(items, whole, 100);
+	return added;
+}
+
+void requests_groups_release(struct request_group *groups, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		running_split_release(&groups[i].running);
+	free(groups);
 }
 
 struct error *requests_group(const struct requests *r, struct request_group **ret,
 			     size_t *ret_count)
 {
 	_cleanup_free_ struct traced_request **items = calloc(r->count + 1, sizeof(*items));
-	_cleanup_free_ struct request_group *groups = calloc(r->count + 1, sizeof(*groups));
+	struct request_group *groups = items ? calloc(r->count + 1, sizeof(*groups)) : NULL;
+	bool filled = true;
 	size_t n = 0;
 
-	if (!items || !groups)
+	if (!groups)
 		return &error_no_memory;
 	for (size_t i = 0; i < r->count; i++)
 		items[i] = &r->items[i];
@@ -544,10 +607,14 @@ struct error *requests_group(const struct requests *r, struct request_group **re
 	for (size_t i = 0, end; i < r->count; i = end) {
 		for (end = i; end < r->count && items[end]->per == items[i]->per;)
 			end++;
-		fill_group(items + i, end - i, &groups[n++]);
+		filled &= fill_group(items + i, end - i, &groups[n++]);
+	}
+	if (!filled) {
+		requests_groups_release(groups, n);
+		return &error_no_memory;
 	}
 	qsort(groups, n, sizeof(*groups), by_p99);
-	*ret = take_ptr(groups);
+	*ret = groups;
 	*ret_count = n;
 	return NULL;
 }

@@ -9,16 +9,20 @@
 
 #include "base/intern.h"
 #include "base/map.h"
+#include "requests/running_split.h"
 #include "requests/spans.h"
 #include "requests/wakers.h"
 
-/* Where a request was in one state, for one reason. */
+/* Where a request was in one state, for one reason. Where it ran, CPU samples say, which share its
+ * running time. */
 struct request_place {
 	enum trace_status state;
 	uint32_t reason; /* in the spans' texts */
 	uint32_t stack;  /* of the spans' stacks */
 	uint64_t ns;
-	uint64_t count;
+	uint64_t count;             /* times; of a running one, samples */
+	uint64_t error_ns;          /* of a running one: as in struct running_function */
+	uint32_t function;          /* of a running one: the innermost, in the spans' texts */
 	uint64_t waited_ns;         /* the longest waited_ns of its spans */
 	const struct waker *wakers; /* who ended it, longest first, after requests_complete() */
 	size_t waker_count;
@@ -48,8 +52,9 @@ struct traced_request {
 	uint64_t edge_ns; /* running time, part of which may lie outside the request */
 	uint64_t begin;   /* of the first span; below, the end of the last */
 	uint64_t end;
-	struct span_facts facts;    /* of the request that it is, or a part of */
-	struct request_part *parts; /* longest first, after requests_complete() */
+	struct span_facts facts;      /* of the request that it is, or a part of */
+	struct running_split running; /* after requests_complete() */
+	struct request_part *parts;   /* longest first, after requests_complete() */
 	size_t part_count;
 	size_t part_capacity;
 	bool of_several;              /* it has parts of several requests: it has no facts */
@@ -91,6 +96,10 @@ void request_take_facts(struct traced_request *request, const struct span_facts 
 /* Adds a span to the request, with its facts. */
 struct error *request_credit(struct traced_request *request, const struct span *span) must_check;
 
+/* Adds a CPU sample (SPAN_SAMPLE). */
+struct error *request_add_sample(struct traced_request *request,
+				 const struct span *sample) must_check;
+
 /* Adds calls of a function. */
 struct error *request_add_part(struct traced_request *request,
 			       const struct request_part *part) must_check;
@@ -107,7 +116,7 @@ void requests_keep(struct requests *r, bool (*keep)(const void *arg, const struc
 		   const void *arg);
 
 /* Sorts; `duration` is that of the trace. */
-void requests_complete(struct requests *r, uint64_t duration);
+struct error *requests_complete(struct requests *r, uint64_t duration) must_check;
 void requests_release(struct requests *r);
 #define _cleanup_requests_ __attribute__((cleanup(requests_release)))
 
@@ -119,10 +128,12 @@ struct request_group {
 	uint64_t p50, p90, p99, max; /* percentiles of elapsed_ns */
 	uint64_t ns[TRACE_WAITING + 1];
 	uint64_t total_ns;
+	struct running_split running;
 };
 
-/* Groups the requests, the slowest (p99) first. The caller frees *ret. */
+/* Groups the requests, the slowest (p99) first. The caller releases them. */
 struct error *requests_group(const struct requests *r, struct request_group **ret,
 			     size_t *ret_count) must_check;
+void requests_groups_release(struct request_group *groups, size_t count);
 
 #endif

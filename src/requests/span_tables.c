@@ -65,6 +65,14 @@ uint32_t filling_start(struct tables_filling *f, uint64_t number)
 	return count ? filling_text(f, from[count - 1].function) : 0;
 }
 
+uint32_t filling_leaf(struct tables_filling *f, uint64_t number)
+{
+	size_t count;
+	const struct trace_reader_frame *from = trace_reader_stack(f->reader, number, &count);
+
+	return count ? filling_text(f, from[0].function) : 0;
+}
+
 void filling_release(struct tables_filling *f)
 {
 	map_release(&f->stacks);

@@ -44,6 +44,8 @@ uint32_t filling_text(struct tables_filling *f, const char *text);
 uint32_t filling_stack(struct tables_filling *f, uint64_t number);
 /* The outermost function of a stack, in texts; 0: not known. */
 uint32_t filling_start(struct tables_filling *f, uint64_t number);
+/* Likewise the innermost. */
+uint32_t filling_leaf(struct tables_filling *f, uint64_t number);
 void filling_release(struct tables_filling *f);
 
 #endif

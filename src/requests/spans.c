@@ -391,6 +391,25 @@ static void take_log(struct spans *s, const struct trace_step *step)
 		s->error = s->error ?: &error_no_memory;
 }
 
+/* Of a goroutine that runs: in a system call or in C code it has another state. */
+static void take_sample(struct spans *s, const struct trace_step *step)
+{
+	struct life *life = s->options.samples && map_find(&s->lives, step->arg[0])
+				    ? life_of(s, step->arg[0])
+				    : NULL;
+	struct span span;
+
+	if (!life || life->span.state != TRACE_RUNNING)
+		return;
+	span = life->span;
+	life->span.moment = SPAN_SAMPLE;
+	life->span.begin = s->now;
+	life->span.stack = add_stack(s, step->arg[1]);
+	life->span.function = filling_leaf(&s->filling, step->arg[1]);
+	end_span(s, life);
+	life->span = span;
+}
+
 static void take_switch(struct spans *s, const struct trace_step *step)
 {
 	if (step->op == OP_GO_SWITCH)
@@ -428,6 +447,9 @@ static void take(struct spans *s, const struct trace_step *step)
 	switch (step->op) {
 	case OP_GO_CREATE:
 		create(s, step, TRACE_RUNNABLE);
+		break;
+	case OP_CPU_SAMPLE:
+		take_sample(s, step);
 		break;
 	case OP_GO_CREATE_BLOCKED:
 		create(s, step, TRACE_WAITING);

@@ -21,7 +21,7 @@ struct span_by {
 	uint64_t goroutine; /* that one; 0: none did: a timer or the network poller */
 };
 
-enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN, SPAN_FACTS };
+enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN, SPAN_FACTS, SPAN_SAMPLE };
 
 /* What is known of the request that a goroutine serves (REQUEST_CATEGORY); in texts, 0: nothing. */
 struct span_facts {
@@ -42,7 +42,9 @@ struct span {
 	/* Of the goroutine's last request, from its call to the next one's. */
 	struct span_facts facts;
 	/* For a moment, whose begin and end are equal: the function, in texts, that it calls or
-	 * returns from; of SPAN_FACTS, where `facts` are new, 0. */
+	 * returns from; of SPAN_FACTS, where `facts` are new, 0. SPAN_SAMPLE is a CPU sample of the
+	 * running goroutine: `stack` is where it is, and `function` the innermost one. It comes
+	 * before the span that it lies in. */
 	enum span_moment moment;
 	uint32_t function;
 	/* Of a wait that began before the trace: how long it had lasted, at least; 0: not known. */
@@ -56,7 +58,8 @@ struct spans_options {
 	 * never be. Those of one goroutine come in the order of time. */
 	struct error *(*span)(void *arg, const struct span *span);
 	void *arg;
-	bool calls; /* also report moments (TRACE_CALL_PREFIX), each of which splits a span */
+	bool calls;   /* also report moments (TRACE_CALL_PREFIX), each of which splits a span */
+	bool samples; /* also report CPU samples, which split none */
 	const atomic_int *cancel; /* ERROR_STOPPED when it is not 0; or NULL */
 };
 

@@ -90,7 +90,7 @@ static void goroutines_with_one_value_add_up(void **state)
 	spends(1, 60, 70, TRACE_RUNNING, "id=a route=x");
 	spends(3, 5, 500, TRACE_RUNNING, "route=x");
 	spends(3, 5, 500, TRACE_RUNNING, "");
-	requests_complete(&requests, 1000);
+	assert_null(requests_complete(&requests, 1000));
 	assert_int_equal(requests.count, 1);
 	assert_string_equal(intern_get(&requests.names, requests.items[0].name), "a");
 	assert_int_equal(requests.items[0].goroutines, 2);
@@ -109,7 +109,7 @@ static void time_counts_once_in_whatever_order_it_comes(void **state)
 
 	for (size_t i = 0; i < sizeof(spans) / sizeof(*spans); i++)
 		spends(i, spans[i][0], spans[i][1], TRACE_RUNNABLE, "id=a");
-	requests_complete(&requests, 1000);
+	assert_null(requests_complete(&requests, 1000));
 	assert_int_equal(requests.items[0].elapsed_ns, 60 + 9 + 3);
 }
 
@@ -181,7 +181,7 @@ static void percentiles_are_of_requests_that_were_seen_whole(void **state)
 	}
 	spends(200, 0, 5000, TRACE_WAITING, "id=200 route=odd");
 	spends(201, 9, 200000, TRACE_WAITING, "id=201 route=odd");
-	requests_complete(&requests, 200000);
+	assert_null(requests_complete(&requests, 200000));
 	assert_null(requests_group(&requests, &groups, &count));
 	assert_int_equal(count, 2);
 	assert_string_equal(intern_get(&requests.names, groups[0].name), "even");
@@ -191,7 +191,53 @@ static void percentiles_are_of_requests_that_were_seen_whole(void **state)
 	assert_int_equal(groups[1].max, 99);
 	assert_int_equal(groups[1].count, 50);
 	assert_int_equal(groups[1].cut, 2);
-	free(groups);
+	requests_groups_release(groups, count);
+}
+
+static void samples(uint64_t g, const char *labels, const char *function, int count)
+{
+	struct span span = {.g = g,
+			    .state = TRACE_RUNNING,
+			    .labels = text(labels),
+			    .stack = text(function),
+			    .function = text(function),
+			    .moment = SPAN_SAMPLE};
+
+	for (int i = 0; i < count; i++)
+		assert_null(requests_add(&requests, &tables, &span));
+}
+
+static void samples_share_the_running_time(void **state)
+{
+	struct request_group *groups;
+	size_t count;
+
+	requests.per = "route";
+	samples(1, "id=a route=x", "f", 3);
+	samples(1, "id=a route=x", "g", 1);
+	spends(1, 100, 500, TRACE_RUNNING, "id=a route=x");
+	spends(1, 500, 510, TRACE_WAITING, "id=a route=x");
+	spends(2, 100, 200, TRACE_RUNNING, "id=b route=x");
+	samples(2, "id=b route=x", "g", 4);
+	spends(3, 100, 150, TRACE_RUNNING, "id=c route=y");
+	assert_null(requests_complete(&requests, 1000));
+	assert_int_equal(requests.items[0].running.count, 2);
+	assert_int_equal(requests.items[0].running.items[0].ns, 300);
+	assert_int_equal(requests.items[0].running.items[0].samples, 3);
+	assert_int_equal(requests.items[0].running.items[1].ns, 100);
+	/* Of 4 samples a half is as likely as a share of 3 quarters, or nearly all of it. */
+	assert_in_range(requests.items[0].running.items[0].error_ns, 140, 280);
+	assert_int_equal(requests.items[0].places[0].ns, 300);
+	assert_int_equal(requests.items[1].running.items[0].ns, 100);
+	assert_in_range(requests.items[1].running.items[0].error_ns, 30, 70);
+	assert_int_equal(requests.items[2].running.count, 0);
+	assert_null(requests_group(&requests, &groups, &count));
+	assert_int_equal(count, 2);
+	/* All 8 samples share all 500 ns. */
+	assert_int_equal(groups[0].running.items[0].samples, 5);
+	assert_int_equal(groups[0].running.items[0].ns, 312);
+	assert_int_equal(groups[1].running.count, 0);
+	requests_groups_release(groups, count);
 }
 
 /* ---- without labels ---- */
@@ -240,7 +286,7 @@ static void an_inferred_span_is_between_what_was_seen_outside(void **state)
 	stands(&s, 600, 610, TRACE_RUNNING, outside);
 	stands(&s, 610, 700, TRACE_WAITING, inside); /* one that is still open */
 	assert_null(inferred_spans_complete(&s));
-	requests_complete(&requests, 700);
+	assert_null(requests_complete(&requests, 700));
 	assert_int_equal(requests.count, 2);
 	assert_int_equal(requests.items[0].elapsed_ns, 220);
 	assert_int_equal(requests.items[0].edge_ns, 50);
@@ -264,7 +310,7 @@ static void a_goroutine_that_begins_in_the_function_is_one_inferred_span(void **
 	stands(&s, 30, 50, TRACE_RUNNING, 0);
 	stands(&s, 50, 60, TRACE_WAITING, stack("lock", "http.serve"));
 	assert_null(inferred_spans_complete(&s));
-	requests_complete(&requests, 700);
+	assert_null(requests_complete(&requests, 700));
 	assert_int_equal(requests.count, 1);
 	assert_int_equal(requests.items[0].elapsed_ns, 40);
 	assert_int_equal(requests.items[0].edge_ns, 0);
@@ -313,7 +359,7 @@ static void recorded_calls_bound_inferred_spans(void **state)
 	passes(&s, 245, SPAN_RETURN, "handle");
 	stands(&s, 245, 300, TRACE_RUNNING, outside);
 	assert_null(inferred_spans_complete(&s));
-	requests_complete(&requests, 700);
+	assert_null(requests_complete(&requests, 700));
 	assert_int_equal(requests.count, 3);
 	assert_int_equal(requests.items[0].elapsed_ns, 100);
 	assert_true(requests.items[0].cut);
@@ -365,7 +411,7 @@ static void facts_are_of_the_last_request_until_the_next(void **state)
 	stands(&s, 80, 81, TRACE_RUNNING, 0);
 	passes(&s, 81, SPAN_RETURN, "handle");
 	assert_null(inferred_spans_complete(&s));
-	requests_complete(&requests, 700);
+	assert_null(requests_complete(&requests, 700));
 	assert_int_equal(requests.count, 3);
 	assert_int_equal(requests.items[0].facts.request, first.request);
 	assert_int_equal(requests.items[0].facts.status, first.status);
@@ -404,7 +450,7 @@ static void calls_of_parts_count_within_their_request(void **state)
 	passes(&s, 60, SPAN_RETURN, "handle"); /* a panic has left the query */
 	passes(&s, 70, SPAN_RETURN, "query");
 	assert_null(inferred_spans_complete(&s));
-	requests_complete(&requests, 700);
+	assert_null(requests_complete(&requests, 700));
 	assert_int_equal(requests.count, 1);
 	assert_int_equal(requests.items[0].part_count, 2);
 	assert_int_equal(requests.items[0].parts[0].function, text("query"));
@@ -436,7 +482,7 @@ static void requests_that_are_not_kept_are_gone(void **state)
 		passes(&s, 108 * i, SPAN_RETURN, "handle");
 	}
 	assert_null(inferred_spans_complete(&s));
-	requests_complete(&requests, 700);
+	assert_null(requests_complete(&requests, 700));
 	assert_int_equal(requests.count, 4);
 	requests_keep(&requests, is_short, &limit);
 	assert_int_equal(requests.count, 2);
@@ -459,7 +505,7 @@ static void a_call_that_began_before_the_trace_is_cut(void **state)
 	stands(&s, 60, 70, TRACE_RUNNING, 0);
 	passes(&s, 70, SPAN_RETURN, "handle"); /* its call was lost */
 	assert_null(inferred_spans_complete(&s));
-	requests_complete(&requests, 700);
+	assert_null(requests_complete(&requests, 700));
 	assert_int_equal(requests.count, 2);
 	assert_true(requests.items[0].cut);
 	assert_int_equal(requests.items[0].edge_ns, 0);
@@ -484,7 +530,7 @@ static void span_starts_at_the_call_of_a_stopped_goroutine(void **state)
 	stands(&s, 51, 60, TRACE_RUNNING, inside);
 	passes(&s, 60, SPAN_RETURN, "handle");
 	assert_null(inferred_spans_complete(&s));
-	requests_complete(&requests, 700);
+	assert_null(requests_complete(&requests, 700));
 	assert_int_equal(requests.count, 1);
 	assert_int_equal(requests.items[0].elapsed_ns, 9);
 	assert_int_equal(requests.items[0].edge_ns, 0);
@@ -560,7 +606,7 @@ static void each_place_has_who_ended_its_waits(void **state)
 	is_ended(400, 2, 0, 0); /* nobody has, in the trace */
 	is_ended(2, 1, UINT64_MAX, 0);
 	is_ended(90, 1, UINT64_MAX, 1);
-	requests_complete(&requests, 1000);
+	assert_null(requests_complete(&requests, 1000));
 	p = requests.items[0].places;
 	assert_int_equal(p[0].stack, 2);
 	assert_int_equal(p[0].ns, 500);
@@ -582,7 +628,7 @@ static void many_wakers_add_up(void **state)
 
 	for (uint64_t i = 0; i < GOROUTINES * PLACES * TIMES; i++)
 		is_ended(1, 1 + i % PLACES, 1 + i / PLACES % GOROUTINES, 9);
-	requests_complete(&requests, UINT64_MAX);
+	assert_null(requests_complete(&requests, UINT64_MAX));
 	assert_int_equal(requests.items[0].place_count, PLACES);
 	for (size_t i = 0; i < PLACES; i++) {
 		const struct request_place *p = &requests.items[0].places[i];
@@ -628,6 +674,7 @@ int main(void)
 		TEST(any_line_is_read),
 		TEST(goroutines_with_one_value_add_up),
 		TEST(time_counts_once_in_whatever_order_it_comes),
+		TEST(samples_share_the_running_time),
 		TEST(a_request_that_stood_at_many_places_is_added_up_in_time),
 		TEST(percentiles_are_of_requests_that_were_seen_whole),
 		TEST(an_inferred_span_is_between_what_was_seen_outside),

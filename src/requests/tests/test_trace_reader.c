@@ -112,7 +112,7 @@ static struct error *read_all(const struct strbuf *file)
 	if (!err)
 		err = spans_read(reader, &options, &r.tables, &duration);
 	summary_complete(&r.summary);
-	requests_complete(&r.requests, 1);
+	err = err ?: requests_complete(&r.requests, 1);
 	assert_true(processor_ns() - began < NS_OF_FILE + NS_OF_BYTE * file->length);
 	summary_release(&r.summary);
 	requests_release(&r.requests);

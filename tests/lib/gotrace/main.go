@@ -190,6 +190,14 @@ type result struct {
 	Stood      map[uint64][]string   `json:"stood"`  // where goroutines were from the beginning on
 	Clocks     [][2]int64            `json:"clocks"` // monotonic, and since 1970
 	Machine    *machine              `json:"machine"`
+	Samples    []sample              `json:"samples"`
+}
+
+// sample is a CPU sample.
+type sample struct {
+	G     int64    `json:"g"` // -1: none
+	P     int64    `json:"p"` // likewise
+	Funcs []string `json:"funcs"`
 }
 
 func newResult(file string) *result {
@@ -266,6 +274,8 @@ func (r *result) event(ev *trace.Event) {
 				r.Swept += a.Value.Uint64()
 			}
 		}
+	case trace.EventStackSample:
+		r.Samples = append(r.Samples, sample{int64(ev.Goroutine()), int64(ev.Proc()), frames(ev.Stack())})
 	case trace.EventMetric:
 		r.Metrics[ev.Metric().Name]++
 	case trace.EventLabel:

@@ -1,0 +1,115 @@
+"""CPU samples in traces: whose they are and what ran, as the program was made and by Go's own CPU profile."""
+
+import collections
+import json
+import math
+import re
+import sys
+
+import pytest
+
+from lib import golang, gospect, gotrace, pprof
+from lib.traced import tracing
+
+# Of a few hundred shares one is off by 4.5 standard errors once in 100,000 times.
+SIGMAS = 4.5
+OUTSIDE = {"[scheduler]", "[idle]", "[outside Go]", "[unknown]"}
+HZ = 250
+SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
+
+
+@pytest.fixture(params=(("1.17.13", golang.PLAIN), ("1.22.12", golang.PLAIN), (golang.NEWEST, golang.STRIPPED)),
+                ids=lambda param: f"go{param[0]}")
+def sampled(request, targets, tmp_path):
+    """The trace of a program, which goroutine did which request, and Go's own CPU profile."""
+    version, mode = request.param
+    program = targets.start("sampled", version, mode)
+    file, own = tmp_path / "t.trace", tmp_path / "own.pb.gz"
+    with tracing(program, file, "--cpu", HZ) as t:
+        goroutines = json.loads(program.ask(f"run 1500 {own}"))
+    if "no CPU samples" in t.err:
+        pytest.skip("the kernel does not permit perf events here")
+    return file, goroutines, pprof.read(own)
+
+
+def deviation(some, all_, share):
+    """In standard errors of a share of so many samples."""
+    return abs(some / all_ - share) / math.sqrt(share * (1 - share) / all_)
+
+
+def test_each_sample_is_of_the_goroutine_that_ran(sampled):
+    file, goroutines, own = sampled
+    trace = gotrace.read_valid(file)
+    ours = collections.Counter()
+    for sample in trace["samples"]:
+        found = [re.fullmatch(r"main\.f(\d)", name) for name in sample["funcs"]]
+        for match in filter(None, found):
+            # A thread that is about to leave it may be of no goroutine any more.
+            assert sample["g"] in (goroutines[f"r{match[1]}"], -1), sample
+            ours[f"r{match[1]}"] += sample["g"] != -1
+            ours["none"] += sample["g"] == -1
+        if sample["g"] == -1 and not any(found):
+            assert sample["funcs"][-1] in OUTSIDE or sample["funcs"][-1].startswith("runtime."), sample
+    assert ours["none"] <= 0.01 * sum(ours.values()) + 1, ours
+    assert sum(ours.values()) > 40, ours
+    assert_like_own_profile(trace, goroutines, own)
+    assert_split_by_function(file, goroutines, trace)
+
+
+def assert_like_own_profile(trace, goroutines, own):
+    """Requests have the shares of CPU time that Go's own labelled profile says."""
+    theirs = collections.Counter()
+    for sample in own.samples:
+        if "request" in sample.labels:
+            theirs[sample.labels["request"]] += sample.values["samples"]
+    by_id = {g: name for name, g in goroutines.items()}
+    ours = collections.Counter(by_id[s["g"]] for s in trace["samples"] if s["g"] in by_id)
+    assert set(ours) <= set(theirs) | {name for name, n in ours.items() if n < 12}
+    n, m = sum(ours.values()), sum(theirs.values())
+    for name in goroutines:
+        share = (ours[name] + theirs[name] + 1) / (n + m + 2)
+        error = math.sqrt(share * (1 - share) * (1 / n + 1 / m))
+        assert abs(ours[name] / n - theirs[name] / m) < SIGMAS * error, (name, ours, theirs)
+
+
+def assert_split_by_function(file, goroutines, trace):
+    """A quarter of a request's time is in main.shared, and the rest in a function of its own."""
+    rows = {row["name"]: row for row in json.loads(gospect.run(
+        "report", file, "--by", "label:request", "-f", "json", "-n", 0).ok().text)}
+    assert set(rows) == set(goroutines)
+    some = all_ = 0
+    for name, row in rows.items():
+        spent = {f["func"]: f for f in row["running"]}
+        samples = sum(f["samples"] for f in row["running"])
+        theirs = [s for s in trace["samples"] if s["g"] == goroutines[name]]
+        assert len(theirs) - 2 <= samples <= len(theirs)
+        if not samples:
+            continue
+        assert sum(f["ns"] for f in row["running"]) == pytest.approx(row["running_ns"], abs=50)
+        own = spent.get("main.f" + name[1:])
+        some += spent.get("main.shared", {"samples": 0})["samples"]
+        all_ += samples
+        assert own and own["ns"] == pytest.approx(row["running_ns"] * own["samples"] / samples, abs=2)
+        assert abs(own["ns"] - 0.75 * row["running_ns"]) < SIGMAS / 1.96 * own["error_ns"], row["running"]
+        running = [s for s in row["stacks"] if s["state"] == "running"]
+        assert sum(s["count"] for s in running) == samples
+        assert {s["frames"][0]["func"] for s in running} == set(spent)
+    assert deviation(some, all_, 0.25) < SIGMAS
+
+
+def test_without_permission_a_trace_says_so_once_and_goes_on(targets, tmp_path):
+    program = targets.start("sampled")
+    file = tmp_path / "t.trace"
+    result = gospect.run("trace", "-p", program.pid, "-d", 0.3, "-o", file,
+                         prefix=(sys.executable, str(SECCOMP), "perf_event_open", "EACCES")).ok()
+    assert result.err.count("the trace has no CPU samples") == 1, result.err
+    assert not gotrace.read_valid(file)["samples"]
+
+
+@pytest.mark.parametrize("option", (("--no-cpu",), ("--stack-depth", "0")))
+def test_samples_can_be_left_out(option, targets, tmp_path):
+    program = targets.start("sampled")
+    with tracing(program, tmp_path / "t.trace", *option) as t:
+        program.ask(f"run 300 {tmp_path / 'own.pb.gz'}")
+    assert not gotrace.read_valid(tmp_path / "t.trace")["samples"]
+    assert "CPU samples" not in t.err

@@ -231,7 +231,7 @@ static struct error *must_check start(struct cpu_samples *c)
 	err = pthread_create(&c->thread, NULL, work, c);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	if (err)
-		return error_errno(ERROR_FAILED, err, "cannot start the thread of CPU samples");
+		return error_errno(ERROR_FAILED, err, "cannot start a thread");
 	c->started = true;
 	return NULL;
 }

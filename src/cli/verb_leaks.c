@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cli/exact_options.h"
 #include "cli/look.h"
 
 struct leaks_verb {
 	struct common_options request;
+	struct exact_options exact;
 	enum gospect_format format;
 };
 
@@ -17,11 +19,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	state->child_inputs[0] = &v->request;
 	state->child_inputs[1] = &v->request.target;
+	state->child_inputs[2] = &v->exact;
 	return 0;
 }
 
 static const struct argp_child children[] = {{&common_options_without_filter_argp, 0, NULL, 0},
 					     {&target_options_core_argp, 0, NULL, 0},
+					     {&exact_options_argp, 0, NULL, 0},
 					     {0}};
 
 static const struct argp argp = {
@@ -30,11 +34,11 @@ static const struct argp argp = {
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
 	"Prints the goroutines that nothing can wake any more. No global variable and no goroutine "
 	"that can run leads to what they wait for. It shows where they were "
-	"created, and the memory that they keep. It does not stop the program, and starts no "
-	"collection.\v"
+	"created, and the memory that they keep. It does not stop the program without "
+	"--exact, and starts no collection.\v"
 	"Formats: text, json (.json). A running program is read at least twice. A goroutine is "
-	"leaked if two looks agree and it did not run meanwhile. A core file is one moment. Suspects "
-	"are listed after those that are certain.\n"
+	"leaked if two looks agree and it did not run meanwhile. A core file and --exact are of one "
+	"point in time, and are read once. Suspects are listed after those that are certain.\n"
 	"\n"
 	"Examples:\n"
 	"  gospect leaks server\n"
@@ -73,10 +77,16 @@ static struct error *must_check find_and_write(void *verb, const struct cli_targ
 {
 	const struct leaks_verb *v = verb;
 	_cleanup_(cleanup_found) struct gospect_leaks *leaks = NULL;
-	struct error *err = library_error(gospect_leaks_find(s->handle, NULL, &leaks));
+	struct error *err = exact_begin(&v->exact, s), *lost;
 
 	if (err)
 		return err;
+	err = library_error(gospect_leaks_find(s->handle, NULL, &leaks));
+	lost = exact_end(&v->exact, s);
+	if (lost || err) {
+		error_destroy(lost ? err : NULL);
+		return lost ? lost : err;
+	}
 	return library_error(gospect_leaks_write(leaks, v->format, output_sink(out)));
 }
 
@@ -85,11 +95,16 @@ static struct error *run(int argc, char **argv, int *ret)
 	struct leaks_verb v = {
 		.request.target = {.reads_cores = true, .confines = true, .completes = true}};
 	bool help;
-	struct error *err = parse_options(&argp, "leaks", argc, argv, &v, &help);
+	struct error *err;
+
+	v.exact.target = &v.request.target;
+	err = parse_options(&argp, "leaks", argc, argv, &v, &help);
 
 	if (err || help)
 		return err;
 	err = target_options_check(&v.request.target, "leaks");
+	if (!err)
+		err = exact_options_check(&v.exact, "leaks");
 	if (!err)
 		err = choose_format(&v);
 	return err ? err : look_once(&v.request, find_and_write, &v, ret);

@@ -117,7 +117,7 @@ static void enqueue(struct heap_marks *m, struct object_span *span)
 /* Without memory for it, what the word leads to counts as unread. */
 static void add_miss(struct heap_marks *m, uint64_t address)
 {
-	if (address < m->low || address >= m->high || target_core(m->t) ||
+	if (address < m->low || address >= m->high || target_stands_still(m->t) ||
 	    m->miss_count >= MAX_MISSES || object_spans_find(&m->spans, address) ||
 	    !array_reserve(&m->misses, &m->miss_capacity, m->miss_count + 1))
 		return;

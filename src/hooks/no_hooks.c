@@ -1,5 +1,6 @@
 /* Where there is no agent for this architecture: nothing is put into any process. */
 #include "hooks/injection.h"
+#include "hooks/memory_snapshot.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -98,5 +99,25 @@ struct error *inject_clean(struct target *t, const struct image *img, const stru
 			   const struct surgeon_line *surgeon, bool *ret_found)
 {
 	*ret_found = false;
+	return NULL;
+}
+
+struct error *memory_snapshot_expect(const struct surgeon_line *line,
+				     struct snapshot_expectation *ret)
+{
+	return refused();
+}
+
+struct error *memory_snapshot_take(struct target *t, const struct image *img,
+				   const struct golayout *lay, const struct surgeon_line *line,
+				   const struct snapshot_limits *limits, struct target **ret_target,
+				   struct memory_snapshot_taken **ret)
+{
+	return refused();
+}
+
+struct error *memory_snapshot_give_back(struct memory_snapshot_taken *s,
+					struct snapshot_result *ret_result)
+{
 	return NULL;
 }

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "inject/fault.h"
+#include "inject/forks.h"
 #include "inject/interrupted.h"
 #include "inject/sites.h"
 #include "inject/threads.h"
@@ -332,7 +333,9 @@ static struct error *must_check detach_memory_step(void *arg)
 
 	if (err)
 		return err;
-	err = detach_memory(w, &r, step->l);
+	err = forks_reap(&r);
+	if (!err)
+		err = detach_memory(w, &r, step->l);
 	remote_end(&r);
 	return err;
 }
@@ -361,7 +364,7 @@ struct error *detach(struct detachment *w)
 	struct memory_step step = {w, &l};
 	struct error *err = stale_agent_find(w->t, w->originals, w->claim, &l);
 
-	if (err || is_clean(w, &l))
+	if (err || (is_clean(w, &l) && !w->forked))
 		return err;
 	if (l.has_head && (l.patched || (l.head.slots && !w->never_ran)))
 		err = detach_code(w, &l.head);

@@ -19,6 +19,7 @@ struct detachment {
 	bool suspend_seccomp;
 	uint64_t claim; /* where ours is in the target (inject/claim.h): it stays */
 	bool keep_code_page;
+	bool forked;                       /* it has dead copies, which it has to wait for */
 	bool never_ran;                    /* no jump was written: no thread can be in the agent */
 	const struct agent_shared *shared; /* the agent's memory, if it is mapped here; or NULL */
 	uint64_t slots_offset;

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "inject/forks.h"
 #include "inject/operation.h"
 #include "inject/stale_agent.h"
 #include "inject/threads.h"
@@ -162,6 +163,33 @@ struct error *operation_enter(struct surgeon *s)
 	return err;
 }
 
+/* A copy of the target lives: only for a moment, as its tracer is gone. */
+static bool fork_lives(const struct surgeon *s)
+{
+	struct process_parentage p;
+	pid_t id = *s->fork;
+
+	if (id <= 0 || !process_parentage(id, &p) || p.parent != s->pid || p.exit_signal ||
+	    p.state == 'Z' || p.state == 'X')
+		return false;
+	kill(id, SIGKILL);
+	return true;
+}
+
+/* What is left: false for nothing, or what another gospect cares for. */
+static bool is_something_left(struct surgeon *s)
+{
+	_cleanup_stale_agent_ struct stale_agent l = {0};
+
+	if (error_dropped(stale_agent_find(s->t, s->originals, 0, &l)))
+		return true;
+	if (l.holder)
+		return false;
+	s->w.forked = *s->fork && forks_find_dead(s->pid);
+	return s->w.forked || fork_lives(s) ||
+	       !(stale_agent_is_none(&l) || stale_agent_is_kept_page(&l));
+}
+
 bool operation_finds_clean(const struct surgeon *dead)
 {
 	struct surgeon s = {.pid = dead->pid,
@@ -169,18 +197,19 @@ bool operation_finds_clean(const struct surgeon *dead)
 			    .t = dead->t,
 			    .survey = dead->survey,
 			    .originals = dead->originals,
+			    .fork = dead->fork,
 			    .memory = -1,
 			    .cleans = true};
-	_cleanup_stale_agent_ struct stale_agent l = {0};
 	struct error *err = target_check(s.t);
+	bool forked;
 
 	if (err)
 		return error_dropped(err);
-	if (error_dropped(stale_agent_find(s.t, s.originals, 0, &l)))
-		return false;
-	if (stale_agent_is_none(&l) || stale_agent_is_kept_page(&l) || l.holder)
+	if (!is_something_left(&s))
 		return true;
+	forked = s.w.forked;
 	err = operation_check(&s);
+	s.w.forked = forked;
 	if (!err)
 		err = operation_enter(&s);
 	if (!err)

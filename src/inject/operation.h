@@ -20,7 +20,10 @@ struct surgeon {
 	struct target *t;
 	struct survey survey;
 	struct originals *originals; /* shared with the guardian */
-	uint8_t *sent;               /* of a plan that comes in parts, so far */
+	/* The copy that was made of the target and was not yet waited for: FORK_EXPECTED while one
+	 * may be made, 0 for none. Shared likewise. */
+	volatile pid_t *fork;
+	uint8_t *sent; /* of a plan that comes in parts, so far */
 	size_t sent_size;
 	struct plan *plan; /* our own copy, which was checked */
 	struct detachment w;
@@ -29,9 +32,12 @@ struct surgeon {
 	bool is_guarded;
 	bool cleans;
 	bool touched; /* something may be in the target, or may have been changed in it */
+	struct snapshot *snapshot;   /* the one that exists; or NULL */
 	struct agent_shared *shared; /* written to by the target and by the plan's maker */
 	struct surgeon_answer answer;
 };
+
+enum { FORK_EXPECTED = -1 };
 
 /* Before anything is written: whether we may, and whether the target lets us. */
 struct error *operation_check(struct surgeon *s) must_check;

@@ -40,10 +40,10 @@ static uint64_t add_quota(const struct quota *q, uint64_t need, struct pause_quo
 void pause_compute(const struct pause_conditions *c, struct pause *ret)
 {
 	uint64_t own = c->is_real_time ? 0 : c->threads * OWN_CPU_NS;
-	uint64_t target = c->threads * TARGET_CPU_NS;
+	uint64_t target = c->threads * TARGET_CPU_NS + c->fork_ns;
 
 	*ret = (struct pause){.threads = c->threads};
-	ret->ns = PAUSE_NS + c->threads * PER_THREAD_NS;
+	ret->ns = PAUSE_NS + c->threads * PER_THREAD_NS + c->fork_ns;
 	if (quota_is_same(&c->own, &c->target)) {
 		ret->ns += add_quota(&c->target, own + target, &ret->target);
 		return;
@@ -68,7 +68,12 @@ static size_t count_threads(pid_t pid)
 
 void pause_expect(pid_t pid, struct pause *ret)
 {
-	struct pause_conditions c = {.threads = count_threads(pid)};
+	pause_expect_fork(pid, 0, ret);
+}
+
+void pause_expect_fork(pid_t pid, uint64_t fork_ns, struct pause *ret)
+{
+	struct pause_conditions c = {.threads = count_threads(pid), .fork_ns = fork_ns};
 
 	error_destroy(run_on_tracer_thread(look_at_own_policy, &c.is_real_time));
 	quota_find(0, &c.own);

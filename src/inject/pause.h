@@ -23,6 +23,7 @@ struct pause {
 struct pause_conditions {
 	size_t threads;
 	bool is_real_time; /* gospect's threads that stop them: no quota holds for these */
+	uint64_t fork_ns;  /* in which a thread of the target copies page tables meanwhile */
 	struct quota own, target;
 };
 
@@ -30,5 +31,7 @@ void pause_compute(const struct pause_conditions *c, struct pause *ret);
 
 /* Of this process, by one that may have a real-time priority if the surgeon may. Stops nothing. */
 void pause_expect(pid_t pid, struct pause *ret);
+/* The same for a stop in which the process forks, which takes it so long. */
+void pause_expect_fork(pid_t pid, uint64_t fork_ns, struct pause *ret);
 
 #endif

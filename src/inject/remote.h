@@ -28,6 +28,7 @@ struct remote {
 	struct threads threads; /* the one */
 	uint64_t frame;
 	uint64_t text;
+	pid_t child; /* that remote_fork() has made; 0: none */
 	struct remote_registers *saved;
 };
 
@@ -37,6 +38,14 @@ struct error *remote_begin(struct remote *r, struct target *t, const struct surv
 /* Its result, also an -errno; the error is that the thread is gone, or stopped for good. */
 struct error *remote_call(struct remote *r, long number, const uint64_t arguments[6],
 			  int64_t *ret) must_check;
+/*
+ * Makes a copy of the process, its child: r->child, which this thread traces. It is born stopped,
+ * and should nobody trace it any more, it ends at once, without a signal to its parent. *ret: its
+ * id in the target's namespace, or an -errno. The descriptors are the target's own, not copies.
+ */
+struct error *remote_fork(struct remote *r, int64_t *ret) must_check;
+/* Of the thread, as they were when it was stopped. */
+struct thread_registers remote_thread_registers(const struct remote *r);
 /* The address in the target of a copy of the text. */
 struct error *remote_text(struct remote *r, const char *text, uint64_t *ret) must_check;
 /* The thread goes on as if nothing had been. */

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,10 @@
 #include "base/map.h"
 #include "inject/fault.h"
 #include "target/proc_status.h"
+
+#ifndef PTRACE_O_SUSPEND_SECCOMP
+#define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
+#endif
 
 /* Where our frame lies on the signal stack: near its end, which a signal handler does not reach. */
 #define FRAME_OFFSET 1024
@@ -222,14 +227,14 @@ static struct error *must_check write_floats(struct remote *r, uint64_t high, ui
 	return write_memory(r, at, r->saved->floats, n);
 }
 
-static struct error *must_check write_frame(struct remote *r, uint64_t low, uint64_t high)
+/* How it was before the system call. */
+static struct signal_frame frame_of(const struct remote *r)
 {
 	const struct user_regs_struct *u = &r->saved->user;
-	struct signal_frame f = {
+
+	return (struct signal_frame){
 		.restore = r->restore,
 		.flags = UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS,
-		.stack = low,
-		.stack_size = high - low,
 		.r8 = u->r8,
 		.r9 = u->r9,
 		.r10 = u->r10,
@@ -252,8 +257,15 @@ static struct error *must_check write_frame(struct remote *r, uint64_t low, uint
 		.ss = u->ss,
 		.mask = r->saved->mask,
 	};
+}
+
+static struct error *must_check write_frame(struct remote *r, uint64_t low, uint64_t high)
+{
+	struct signal_frame f = frame_of(r);
 	struct error *err;
 
+	f.stack = low;
+	f.stack_size = high - low;
 	r->frame = low + FRAME_OFFSET;
 	r->text = r->frame + TEXT_OFFSET;
 	err = write_floats(r, high, &f.fpstate);
@@ -397,6 +409,15 @@ static struct error *must_check does_not_run(struct remote *r)
 	return threads_stand(r->pid, r->pid);
 }
 
+static void note_child(struct remote *r)
+{
+	unsigned long child = 0;
+
+	if (!ptrace(PTRACE_GETEVENTMSG, r->threads.items[0].id, NULL, &child))
+		r->child = (pid_t)child;
+	fault_point("fork-born");
+}
+
 /* `signal`: that it was about to take; then the one that it is about to take now. */
 static struct error *must_check run_to_stop(struct remote *r, int *signal, bool *ret_syscall)
 {
@@ -409,6 +430,8 @@ static struct error *must_check run_to_stop(struct remote *r, int *signal, bool 
 	err = await_stop(r, CALL_NS, &status);
 	if (err)
 		return err == &error_fault ? does_not_run(r) : err;
+	if (status >> 16 == PTRACE_EVENT_CLONE)
+		note_child(r);
 	*ret_syscall = WSTOPSIG(status) == (SIGTRAP | 0x80);
 	*signal = *ret_syscall || status >> 16 ? 0 : WSTOPSIG(status);
 	return NULL;
@@ -466,6 +489,46 @@ struct error *remote_call(struct remote *r, long number, const uint64_t a[6], in
 		return error_format(ERROR_GONE, "process %d has exited", r->pid);
 	*ret = (int64_t)u.rax;
 	return NULL;
+}
+
+/* The child comes here behind its system call, if it ever runs: it ends, with all signals blocked.
+ */
+static struct error *must_check write_end_frame(struct remote *r)
+{
+	struct signal_frame f = frame_of(r);
+
+	f.rip = r->syscall;
+	f.rsp = r->frame;
+	f.rax = SYS_exit_group;
+	f.rdi = 0;
+	f.mask = ~0ull;
+	return write_memory(r, r->text, &f, sizeof(f));
+}
+
+static long options_of(const struct remote *r, long more)
+{
+	return PTRACE_O_TRACESYSGOOD | more |
+	       (r->threads.suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0);
+}
+
+struct error *remote_fork(struct remote *r, int64_t *ret)
+{
+	pid_t id = r->threads.items[0].id;
+	struct error *err = write_end_frame(r);
+
+	r->child = 0;
+	if (err)
+		return err;
+	if (ptrace(PTRACE_SETOPTIONS, id, NULL, options_of(r, PTRACE_O_TRACECLONE)))
+		return error_format(ERROR_GONE, "process %d has exited", r->pid);
+	err = remote_call(r, SYS_clone, (uint64_t[6]){CLONE_FILES, r->text}, ret);
+	ptrace(PTRACE_SETOPTIONS, id, NULL, options_of(r, 0));
+	return err;
+}
+
+struct thread_registers remote_thread_registers(const struct remote *r)
+{
+	return thread_registers_of(&r->saved->user, r->saved->mask);
 }
 
 struct error *remote_text(struct remote *r, const char *text, uint64_t *ret)

@@ -81,7 +81,8 @@ struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop, struc
 	s->watched = stop;
 	s->stop = make_shared(sizeof(*s->stop));
 	s->originals = make_shared(sizeof(*s->originals));
-	if (!s->stop || !s->originals) {
+	s->fork = make_shared(sizeof(*s->fork));
+	if (!s->stop || !s->originals || !s->fork) {
 		surgeon_destroy(s);
 		return &error_no_memory;
 	}
@@ -103,6 +104,7 @@ struct error *surgeon_call(struct surgeon_line line, struct surgeon **ret)
 
 static void let_go(struct surgeon *s)
 {
+	error_destroy(snapshot_end(s));
 	if (!operation_leave(s) || s->touched)
 		guardian_take_over();
 	else
@@ -131,6 +133,8 @@ void surgeon_destroy(struct surgeon *s)
 		munmap((void *)s->stop, sizeof(*s->stop));
 	if (s->originals)
 		munmap(s->originals, sizeof(*s->originals));
+	if (s->fork)
+		munmap((void *)s->fork, sizeof(*s->fork));
 	free(s);
 }
 
@@ -210,6 +214,7 @@ static struct error *must_check expect(struct surgeon *s)
 	if (s->state != SURGEON_OUT)
 		return out_of_turn();
 	pause_expect(s->pid, &s->answer.pause);
+	snapshot_expect(s->pid, &s->answer.expected);
 	return NULL;
 }
 
@@ -230,8 +235,8 @@ static struct error *must_check map(struct surgeon *s, struct surgeon_request *r
 	_cleanup_maps_ struct target_maps maps = {0};
 	struct error *err;
 
-	if (s->state != SURGEON_IN || s->cleans || !r->plan || r->plan_size < sizeof(*s->plan) ||
-	    r->plan_size > PLAN_MOST_BYTES)
+	if (s->state != SURGEON_IN || s->cleans || s->snapshot || !r->plan ||
+	    r->plan_size < sizeof(*s->plan) || r->plan_size > PLAN_MOST_BYTES)
 		return out_of_turn();
 	s->plan = malloc(r->plan_size);
 	if (!s->plan)
@@ -249,6 +254,13 @@ static struct error *must_check map(struct surgeon *s, struct surgeon_request *r
 	s->state = SURGEON_MAPPED;
 	s->touched = s->w.never_ran = true;
 	return operation_map(s, &r->shared);
+}
+
+static struct error *must_check take_snapshot(struct surgeon *s, struct surgeon_request *r)
+{
+	if (s->state != SURGEON_IN || s->cleans || s->snapshot || !r->limits)
+		return out_of_turn();
+	return snapshot_begin(s, r->limits, &r->shared, &r->threads);
 }
 
 static struct error *must_check switch_on(struct surgeon *s)
@@ -321,6 +333,10 @@ static struct error *must_check perform(struct surgeon *s, struct surgeon_reques
 		return map(s, r);
 	case SURGEON_SWITCH_ON:
 		return switch_on(s);
+	case SURGEON_SNAPSHOT:
+		return take_snapshot(s, r);
+	case SURGEON_END_SNAPSHOT:
+		return snapshot_end(s);
 	case SURGEON_SWITCH_AGAIN:
 		return switch_again(s);
 	case SURGEON_LEAVE:
@@ -334,7 +350,7 @@ static struct error *must_check operate(struct surgeon *s, struct surgeon_reques
 {
 	struct error *err;
 
-	r->shared = -1;
+	r->shared = r->threads = -1;
 	threads_end = r->operation >= SURGEON_SWITCH_AGAIN ? NULL
 		      : s->watched                         ? s->watched
 							   : s->stop;
@@ -388,21 +404,47 @@ static struct error *must_check send_plan(const struct surgeon_line *line,
 	return err;
 }
 
+/* In this order: the registers, and the memory if there is one. */
+static void take_descriptors(struct surgeon_request *r, struct door_call *call)
+{
+	size_t i = 0;
+
+	if (r->operation == SURGEON_SNAPSHOT && i < call->fd_count)
+		r->threads = call->fds[i++];
+	if (i < call->fd_count)
+		r->shared = call->fds[i++];
+	while (i < call->fd_count)
+		close(call->fds[i++]);
+}
+
+static void give_descriptors(struct surgeon_request *r, struct error *err, struct door_call *call)
+{
+	int fds[] = {r->threads, r->shared};
+
+	for (int i = 0; i < 2; i++) {
+		if (fds[i] >= 0 && err)
+			close(fds[i]);
+		else if (fds[i] >= 0)
+			call->fds[call->fd_count++] = fds[i];
+	}
+}
+
 static struct error *must_check ask_over(const struct surgeon_line *line, struct surgeon_request *r)
 {
 	struct error *err = r->operation == SURGEON_MAP ? send_plan(line, r) : NULL;
 	struct door_call call;
 
-	r->shared = -1;
-	if (!err)
+	r->shared = r->threads = -1;
+	if (!err && r->limits)
+		err = send(line, r->operation, 0, r->limits, sizeof(*r->limits), &call);
+	else if (!err)
 		err = send(line, r->operation, 0, r->survey, r->survey ? sizeof(*r->survey) : 0,
 			   &call);
 	if (err)
 		return err;
 	if (call.size == sizeof(r->answer))
 		memcpy(&r->answer, call.bytes, sizeof(r->answer));
-	if (call.fd_count)
-		r->shared = call.fds[0];
+	take_descriptors(r, &call);
 	return NULL;
 }
 
@@ -452,15 +494,18 @@ static struct error *must_check take_part(struct surgeon *s, size_t offset, cons
 	return NULL;
 }
 
-static bool wants_survey(uint32_t operation)
+static size_t bytes_of(uint32_t operation)
 {
-	return operation == SURGEON_ENTER || operation == SURGEON_CLEAN;
+	if (operation == SURGEON_SNAPSHOT)
+		return sizeof(struct snapshot_limits);
+	return operation == SURGEON_ENTER || operation == SURGEON_CLEAN ? sizeof(struct survey) : 0;
 }
 
 static struct error *must_check take_request(struct surgeon *s, const struct door_call *call,
 					     struct surgeon_request *r)
 {
 	size_t size = call->size - sizeof(struct asked);
+	struct snapshot_limits limits;
 	struct survey survey;
 	struct asked asked;
 
@@ -469,10 +514,13 @@ static struct error *must_check take_request(struct surgeon *s, const struct doo
 	memcpy(&asked, call->bytes, sizeof(asked));
 	if (asked.operation == SEND_PART)
 		return take_part(s, asked.offset, call->bytes + sizeof(asked), size);
-	if (size != (wants_survey(asked.operation) ? sizeof(survey) : 0))
+	if (size != bytes_of(asked.operation))
 		return out_of_turn();
-	memcpy(&survey, call->bytes + sizeof(asked), size);
 	*r = (struct surgeon_request){.operation = asked.operation, .survey = &survey};
+	if (asked.operation == SURGEON_SNAPSHOT)
+		r->limits = memcpy(&limits, call->bytes + sizeof(asked), size);
+	else
+		memcpy(&survey, call->bytes + sizeof(asked), size);
 	if (asked.operation == SURGEON_MAP) {
 		r->plan = (const struct plan *)s->sent;
 		r->plan_size = s->sent_size;
@@ -482,17 +530,14 @@ static struct error *must_check take_request(struct surgeon *s, const struct doo
 
 struct error *surgeon_serve(void *arg, struct door_call *call)
 {
-	struct surgeon_request r = {.shared = -1};
+	struct surgeon_request r = {.shared = -1, .threads = -1};
 	struct surgeon *s = arg;
 	struct error *err;
 
 	begin(s);
 	err = take_request(s, call, &r);
 	door_call_drop(call);
-	if (err)
-		cleanup_close(&r.shared);
-	else if (r.shared >= 0)
-		call->fds[call->fd_count++] = r.shared;
+	give_descriptors(&r, err, call);
 	call->size = sizeof(s->answer);
 	memcpy(call->bytes, &s->answer, sizeof(s->answer));
 	return err;

@@ -28,6 +28,7 @@
 #include "inject/memfile.h"
 #include "inject/pause.h"
 #include "inject/plan.h"
+#include "inject/snapshot.h"
 
 struct surgeon;
 
@@ -64,17 +65,22 @@ enum surgeon_operation {
 	/* One thread of the target makes the mappings of the plan, while the others run. Returns
 	 * the shared memory, which is empty. */
 	SURGEON_MAP,
-	SURGEON_SWITCH_ON,    /* writes the jumps while all threads stand where that is safe */
+	SURGEON_SWITCH_ON, /* writes the jumps while all threads stand where that is safe */
+	/* Instead of these two: a snapshot of its memory (inject/snapshot.h). */
+	SURGEON_SNAPSHOT,
 	SURGEON_SWITCH_AGAIN, /* the agent has switched itself off, as it heard nothing of us */
+	SURGEON_END_SNAPSHOT,
 	/* Removes the agent. If that fails the guardian continues; the message has its pid. */
 	SURGEON_LEAVE,
 	SURGEON_OPERATIONS
 };
 
 struct surgeon_answer {
-	struct pause pause;      /* SURGEON_EXPECT */
-	uint64_t shared_address; /* in the target */
-	uint64_t attached_at;    /* CLOCK_MONOTONIC: the first record could be written then */
+	struct pause pause;                   /* SURGEON_EXPECT */
+	struct snapshot_expectation expected; /* SURGEON_EXPECT */
+	struct snapshot_result snapshot;      /* SURGEON_SNAPSHOT, SURGEON_END_SNAPSHOT */
+	uint64_t shared_address;              /* in the target */
+	uint64_t attached_at; /* CLOCK_MONOTONIC: the first record could be written then */
 	/* How long all threads were stopped at once, at most: to attach, and to detach. */
 	uint64_t attach_ns, detach_ns;
 	/* The mapped files, while the agent exists. */
@@ -86,9 +92,12 @@ struct surgeon_request {
 	const struct survey *survey; /* SURGEON_ENTER, SURGEON_CLEAN */
 	const struct plan *plan;     /* SURGEON_MAP */
 	size_t plan_size;
+	const struct snapshot_limits *limits; /* SURGEON_SNAPSHOT */
 	/* The answer. */
 	struct surgeon_answer answer; /* as far as it is known */
-	int shared;                   /* SURGEON_MAP: the caller's to close; else -1 */
+	/* The caller's to close; -1: none. */
+	int shared;  /* SURGEON_MAP: the shared memory. SURGEON_SNAPSHOT: that of the copy */
+	int threads; /* SURGEON_SNAPSHOT: the registers */
 };
 
 struct error *surgeon_ask(struct surgeon *s, struct surgeon_request *request) must_check;

@@ -109,7 +109,7 @@ static struct error *must_check seize(const struct threads *t, struct stopped_th
 	long options = PTRACE_O_TRACESYSGOOD | (t->suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0);
 	int err;
 
-	if (thread->seized || thread->gone)
+	if (thread->seized || thread->gone || thread->id == t->held)
 		return NULL;
 	thread->seized = !ptrace(PTRACE_SEIZE, thread->id, NULL, options);
 	if (thread->seized)
@@ -610,6 +610,19 @@ struct error *threads_stand(pid_t pid, pid_t id)
 		pid);
 }
 
+struct thread_registers thread_registers_of(const struct user_regs_struct *u, uint64_t mask)
+{
+	return (struct thread_registers){
+		.pc = u->rip,
+		.sp = u->rsp,
+		.frame = u->rbp,
+		.tls = u->fs_base,
+		.mask = mask,
+		.general = {u->rax, u->rdx, u->rcx, u->rbx, u->rsi, u->rdi, u->rbp, u->rsp, u->r8,
+			    u->r9, u->r10, u->r11, u->r12, u->r13, u->r14, u->r15},
+	};
+}
+
 static void read_registers(struct stopped_thread *thread)
 {
 	struct user_regs_struct u;
@@ -622,7 +635,7 @@ static void read_registers(struct stopped_thread *thread)
 		thread->read_errno = errno;
 		return;
 	}
-	thread->registers = (struct thread_registers){u.rip, u.rsp, u.rbp, u.fs_base, mask};
+	thread->registers = thread_registers_of(&u, mask);
 }
 
 static bool is_unread(const struct stopped_thread *thread)

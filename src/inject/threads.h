@@ -26,6 +26,7 @@ struct thread_registers {
 	uint64_t pc, sp, frame; /* the last: RBP */
 	uint64_t tls;           /* the thread pointer */
 	uint64_t mask;          /* signals that it blocks */
+	uint64_t general[16];   /* as in struct target_registers */
 };
 
 struct stopped_thread {
@@ -48,6 +49,7 @@ struct stopped_thread {
 struct threads {
 	pid_t pid;
 	bool suspend_seccomp;
+	pid_t held; /* the caller has stopped this one already: it is left alone; 0: none */
 	struct stopped_thread *items;
 	size_t count;
 	size_t capacity;
@@ -91,6 +93,9 @@ struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_chec
 
 /* Reads the registers of those that have stopped since they were read. */
 void threads_read_registers(struct threads *t);
+
+struct user_regs_struct;
+struct thread_registers thread_registers_of(const struct user_regs_struct *u, uint64_t mask);
 
 /* They could not be stopped because another tracer has one of them, and we are not long at it: it
  * may be a gospect that comes just now, and takes a thread for a moment before it sees us. */

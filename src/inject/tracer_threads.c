@@ -33,6 +33,17 @@ struct operation {
 	struct error *err;
 };
 
+struct tracer_thread {
+	pthread_t thread;
+	struct operation op;
+};
+
+/* The timer that interrupts the waits of this thread. */
+static __thread struct {
+	timer_t timer;
+	bool runs;
+} waking;
+
 struct helper {
 	pthread_t thread;
 	pid_t id;
@@ -84,15 +95,26 @@ bool tracer_is_real_time(void)
 static void *operate(void *arg)
 {
 	struct operation *op = arg;
-	timer_t timer;
 
-	if (!begin(WAKE_NS, &timer)) {
+	waking.runs = begin(WAKE_NS, &waking.timer);
+	if (!waking.runs) {
 		op->err = error_errno(ERROR_FAILED, errno, "cannot create a timer");
 		return NULL;
 	}
 	op->err = op->step(op->arg);
-	timer_delete(timer);
+	if (waking.runs)
+		timer_delete(waking.timer);
 	return NULL;
+}
+
+void tracer_relax(void)
+{
+	struct sched_param none = {0};
+
+	if (waking.runs)
+		timer_delete(waking.timer);
+	waking.runs = false;
+	sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
 /* A stop signal stops all of gospect's threads, whichever takes it, and would keep the target
@@ -125,6 +147,41 @@ struct error *run_on_tracer_thread(struct error *(*step)(void *arg), void *arg)
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	sigaction(WAKE_SIGNAL, &before, NULL);
 	return err ? error_errno(ERROR_FAILED, err, "cannot start a thread") : op.err;
+}
+
+struct error *tracer_thread_start(struct error *(*step)(void *arg), void *arg,
+				  struct tracer_thread **ret)
+{
+	/* For good: it may run beside others. */
+	struct sigaction wake = {.sa_handler = on_wake};
+	struct tracer_thread *t = calloc(1, sizeof(*t));
+	sigset_t all, mask;
+	int err;
+
+	if (!t)
+		return &error_no_memory;
+	t->op = (struct operation){step, arg, NULL};
+	sigaction(WAKE_SIGNAL, &wake, NULL);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	err = pthread_create(&t->thread, NULL, operate, &t->op);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (err) {
+		free(t);
+		return error_errno(ERROR_FAILED, err, "cannot start a thread");
+	}
+	*ret = t;
+	return NULL;
+}
+
+struct error *tracer_thread_join(struct tracer_thread *t)
+{
+	struct error *err;
+
+	pthread_join(t->thread, NULL);
+	err = t->op.err;
+	free(t);
+	return err;
 }
 
 static void await(sem_t *semaphore)

@@ -17,6 +17,16 @@
  * done: other threads than the caller have to block them. */
 struct error *run_on_tracer_thread(struct error *(*step)(void *arg), void *arg) must_check;
 
+/* One that goes on by itself, for what it traces must be traced for longer. It calls
+ * tracer_relax() when nothing waits for it any more. */
+struct tracer_thread;
+struct error *tracer_thread_start(struct error *(*step)(void *arg), void *arg,
+				  struct tracer_thread **ret) must_check;
+/* In it: from here on it has no priority, and its waits are not interrupted. */
+void tracer_relax(void);
+/* Waits for its end; the error is that of the step. */
+struct error *tracer_thread_join(struct tracer_thread *tracer) must_check;
+
 /* Whether the calling thread has a real-time priority. Then a CPU quota does not hold for it. */
 bool tracer_is_real_time(void);
 

@@ -201,7 +201,7 @@ static struct error *must_check add_registers(struct leak_looks *l)
 	size_t count;
 	struct error *err;
 
-	if (!target_core(l->t))
+	if (!target_stands_still(l->t))
 		return NULL;
 	err = target_threads(l->t, &threads, &count);
 	if (err)
@@ -238,7 +238,7 @@ static struct error *must_check look(struct leak_looks *l)
 	if (!err)
 		err = wake(l);
 	/* What ran meanwhile may have taken pointers from where they were not yet seen. */
-	for (int i = 0; i < ROUNDS && !err && !target_core(l->t); i++) {
+	for (int i = 0; i < ROUNDS && !err && !target_stands_still(l->t); i++) {
 		uint32_t before = l->waits->looks;
 		bool any = false;
 
@@ -317,7 +317,7 @@ static void pause_looks(void)
 
 struct error *leak_looks_take(struct leak_looks *l)
 {
-	bool core = target_core(l->t), agree = false;
+	bool still = target_stands_still(l->t), agree = false;
 	struct error *err = NULL;
 
 	for (size_t i = 0; i < MOST_LOOKS && !err; i++) {
@@ -330,10 +330,10 @@ struct error *leak_looks_take(struct leak_looks *l)
 			err = look(l);
 		if (err)
 			return err;
-		l->leaks->runs = core ? 0 : note_running(l);
+		l->leaks->runs = still ? 0 : note_running(l);
 		l->leaks->looks = i + 1;
 		agree = note_agreement(l);
-		if (core || (agree && !l->leaks->runs && i + 1 >= LOOKS))
+		if (still || (agree && !l->leaks->runs && i + 1 >= LOOKS))
 			return NULL;
 		err = target_check(l->t);
 	}

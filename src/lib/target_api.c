@@ -7,6 +7,7 @@
 #include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "lib/hold.h"
+#include "lib/memory_snapshot_api.h"
 #include "lib/options.h"
 #include "lib/program.h"
 #include "lib/stack.h"
@@ -32,6 +33,7 @@ void gospect_target_close(struct gospect_target *t)
 {
 	if (!t)
 		return;
+	memory_snapshot_drop(t);
 	drop(t);
 	arena_release(&t->last);
 	strbuf_release(&t->build);

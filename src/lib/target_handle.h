@@ -2,6 +2,7 @@
 #ifndef LIB_TARGET_HANDLE_H
 #define LIB_TARGET_HANDLE_H
 
+#include <gospect/memory_snapshot.h>
 #include <gospect/target.h>
 #include <stdatomic.h>
 
@@ -23,6 +24,9 @@ struct gospect_target {
 	const atomic_int *cancel;
 	const struct gospect_cancel *cancelled_by; /* the owner of the flag; NULL: none */
 	struct remark remark;
+	/* While there is one, `target` reads it. */
+	struct held_snapshot *snapshot;
+	struct gospect_memory_snapshot_info snapshot_info; /* of the last one */
 };
 
 /* ERROR_STOPPED when the caller's calls are cancelled. */

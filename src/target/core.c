@@ -214,7 +214,21 @@ static void core_close(struct target *t)
 	free(core);
 }
 
+static bool core_registers(const struct target *t, pid_t thread, struct target_registers *ret)
+{
+	const struct core *core = (const struct core *)t;
+
+	for (size_t i = 0; i < core->thread_count; i++) {
+		if (core->threads[i].id == thread) {
+			*ret = core->threads[i].registers;
+			return true;
+		}
+	}
+	return false;
+}
+
 static const struct target_ops core_ops = {
+	.registers = core_registers,
 	.read = core_read,
 	.check = core_check,
 	.maps = core_maps,
@@ -329,19 +343,6 @@ uint64_t target_program_start(const struct target *t)
 		if (!core->mapped[i].offset && !strcmp(core->mapped[i].path, m->path))
 			return core->mapped[i].start;
 	return 0;
-}
-
-bool target_registers(const struct target *t, pid_t thread, struct target_registers *ret)
-{
-	const struct core *core = core_of(t);
-
-	for (size_t i = 0; core && i < core->thread_count; i++) {
-		if (core->threads[i].id == thread) {
-			*ret = core->threads[i].registers;
-			return true;
-		}
-	}
-	return false;
 }
 
 struct error *target_supply(struct target *t, const struct target_range *range)

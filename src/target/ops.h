@@ -13,6 +13,9 @@ struct target_ops {
 	bool (*has_descriptor)(const struct target *t, int fd); /* NULL: it has none */
 	struct error *(*maps)(struct target *t, struct target_maps *ret);
 	struct error *(*threads)(struct target *t, struct target_thread **ret, size_t *ret_count);
+	/* As target_registers(); NULL: they are not known, and the target is not at one point in
+	 * time. */
+	bool (*registers)(const struct target *t, pid_t thread, struct target_registers *ret);
 	struct error *(*open_exe)(struct target *t, int *ret_fd);
 	struct error *(*entry)(struct target *t, uint64_t *ret);
 	void (*close)(struct target *t);

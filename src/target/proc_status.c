@@ -200,6 +200,9 @@ uid_t thread_user(pid_t id)
 
 /* ---- /proc/PID/stat ---- */
 
+/* Numbers of fields, as proc(5) has them. */
+enum { STAT_STATE = 3, STAT_EXIT_SIGNAL = 38 };
+
 /* The part of DIRECTORY/stat behind the name: " S 1 ...". `folder` is /proc/PID or
  * /proc/PID/task/ID. False, and "": no such process. */
 static bool stat_fields(const char *folder, char *ret, size_t size)
@@ -241,6 +244,20 @@ uint64_t process_start(pid_t pid)
 		   &start) != 1)
 		return 0;
 	return start;
+}
+
+bool process_parentage(pid_t pid, struct process_parentage *ret)
+{
+	char path[32], fields[1024], *at;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (!stat_fields(path, fields, sizeof(fields)) ||
+	    sscanf(fields, " %c %d", &ret->state, &ret->parent) != 2)
+		return false;
+	at = fields;
+	for (int i = STAT_STATE; i < STAT_EXIT_SIGNAL && at; i++)
+		at = strchr(at + 1, ' ');
+	return at && sscanf(at, " %d", &ret->exit_signal) == 1;
 }
 
 double process_cpu_seconds(pid_t pid)

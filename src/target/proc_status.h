@@ -66,6 +66,13 @@ uid_t thread_user(pid_t id);
 bool target_is_kernel_thread(pid_t pid);
 /* The start time of this process, as field 22 has it; 0: no such process. */
 uint64_t process_start(pid_t pid);
+/* Of a process that has ended, until its parent has waited for it. */
+struct process_parentage {
+	char state;
+	pid_t parent;
+	int exit_signal; /* that its parent gets when it ends; 0: none */
+};
+bool process_parentage(pid_t pid, struct process_parentage *ret);
 /* The CPU time of all its threads, also of those that have ended; -1: no such process. */
 double process_cpu_seconds(pid_t pid);
 /* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */

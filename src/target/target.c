@@ -71,6 +71,16 @@ struct error *target_read_each(struct target *t, const struct target_range *rang
 	return NULL;
 }
 
+bool target_registers(const struct target *t, pid_t thread, struct target_registers *ret)
+{
+	return t->ops->registers && t->ops->registers(t, thread, ret);
+}
+
+bool target_stands_still(const struct target *t)
+{
+	return t->ops->registers;
+}
+
 pid_t target_pid(const struct target *t)
 {
 	return t->pid;

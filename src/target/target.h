@@ -170,8 +170,12 @@ struct target_registers {
 	uint64_t general[32];
 };
 
-/* The registers of a thread when the core was written; false when they are not known, as in every
- * live process. */
+/* Whether all its bytes are of one point in time, with the registers of its threads: a core file,
+ * or a snapshot of a process's memory (target/memory_snapshot.h). */
+bool target_stands_still(const struct target *t);
+
+/* The registers of a thread at that time; false when they are not known, as in every live process.
+ */
 bool target_registers(const struct target *t, pid_t thread, struct target_registers *ret);
 
 /* Where the first byte of the program's file was mapped; 0 when it is not known. Core files only.

@@ -145,7 +145,7 @@ struct error *wait_graph_look(struct wait_graph *w)
 
 	for (int i = 0; !err && i < LOOKS && any_changed(w); i++) {
 		err = wait_graph_find(w);
-		if (!err && !target_core(w->t))
+		if (!err && !target_stands_still(w->t))
 			err = scan_all(w);
 	}
 	w->taken = target_core(w->t) ? last_moment(w) : clock_now();
@@ -186,7 +186,7 @@ struct error *wait_graph_explain(struct wait_graph *w)
 	if (!err)
 		err = wait_graph_find_cycles(w);
 	/* A cycle counts if none of its goroutines has run since before it was found. */
-	if (!err && w->cycle_count && !target_core(w->t)) {
+	if (!err && w->cycle_count && !target_stands_still(w->t)) {
 		w->confirming = true;
 		err = scan_all(w);
 		wait_graph_confirm_cycles(w);

@@ -1,0 +1,49 @@
+#include "inject/forks.h"
+
+#include <dirent.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "inject/fault.h"
+#include "target/proc_status.h"
+
+/* More than gospects ever leave. */
+#define MOST_FORKS 64
+
+pid_t forks_find_dead(pid_t pid)
+{
+	_cleanup_closedir_ DIR *folder = process_folder_open();
+	struct process_parentage p;
+	pid_t id;
+
+	while (folder && (id = process_folder_next(folder)))
+		if (process_parentage(id, &p) && p.parent == pid && !p.exit_signal &&
+		    (p.state == 'Z' || p.state == 'X'))
+			return id;
+	return 0;
+}
+
+static struct error *must_check reap(struct remote *r, pid_t id)
+{
+	pid_t inner = target_is_nested(r->pid) ? target_inner_id(id) : id;
+	int64_t result;
+
+	return remote_call(r, SYS_wait4, (uint64_t[6]){(uint64_t)inner, 0, __WALL | WNOHANG, 0},
+			   &result);
+}
+
+struct error *forks_reap(struct remote *r)
+{
+	struct error *err = NULL;
+	pid_t dead;
+
+	for (int i = 0; i < MOST_FORKS && !err; i++) {
+		dead = forks_find_dead(r->pid);
+		if (!dead)
+			return NULL;
+		err = reap(r, dead);
+		fault_point("fork-reaped");
+	}
+	return err;
+}

@@ -1,6 +1,6 @@
 /* Where there is no agent for this architecture: nothing is put into any process. */
 #include "hooks/injection.h"
-#include "hooks/memory_snapshot.h"
+#include "hooks/take_snapshot.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -52,7 +52,8 @@ struct snapshot {
 	struct threads threads;
 	uint64_t since, until;
 	pid_t child; /* 0: none, or it has been waited for */
-	int memory;  /* of the child */
+	int memory;  /* of the child; -1 once it was handed out */
+	int own;     /* the same, for us */
 	struct snapshot_thread *items;
 	size_t count;
 };
@@ -129,6 +130,7 @@ static struct error *must_check adopt(struct snapshot *n)
 	cleanup_close(&file);
 	snprintf(path, sizeof(path), "/proc/%d/mem", n->child);
 	n->memory = open(path, O_RDONLY | O_CLOEXEC);
+	n->own = n->memory < 0 ? -1 : fcntl(n->memory, F_DUPFD_CLOEXEC, 0);
 	return n->memory < 0 ? error_errno(ERROR_DENIED, errno,
 					   "cannot read the copy of process %d", n->s->pid)
 			     : NULL;
@@ -229,15 +231,26 @@ static bool child_has_ended(struct snapshot *n)
 	return true;
 }
 
+/* It loses its memory before it has ended. */
+static bool has_memory(const struct snapshot *n)
+{
+	uint64_t entry;
+	char byte;
+
+	return !error_dropped(target_entry(n->s->t, &entry)) &&
+	       pread(n->own, &byte, 1, (off_t)entry) == 1;
+}
+
 /* Until it is to end, or cannot go on. */
 static void watch(struct snapshot *n)
 {
+	static const char ended[] = "its copy was killed: maybe memory ran out";
 	bool forked = n->result->way == SNAPSHOT_FORK;
 	struct pollfd fd = {.fd = n->end, .events = POLLIN};
 
 	while (poll(&fd, 1, LOOK_MS) <= 0) {
 		if (forked && child_has_ended(n))
-			note_early_end(n, "its copy was killed: maybe memory ran out");
+			note_early_end(n, ended);
 		else if (error_dropped(target_check(n->s->t)))
 			note_early_end(n, "it has exited");
 		else if (clock_now() > n->until)
@@ -247,6 +260,8 @@ static void watch(struct snapshot *n)
 			continue;
 		return;
 	}
+	if (forked && !has_memory(n))
+		note_early_end(n, ended);
 }
 
 /* In kilobytes: pages that only the copy has. The target has made new ones, or given them back. */
@@ -370,6 +385,7 @@ static void destroy(struct snapshot *n)
 {
 	cleanup_close(&n->end);
 	cleanup_close(&n->memory);
+	cleanup_close(&n->own);
 	sem_destroy(&n->begun);
 	threads_release(&n->threads);
 	free(n->items);
@@ -389,7 +405,7 @@ static struct error *must_check create(struct surgeon *s, const struct snapshot_
 	n->max_pause_ns = limits->max_pause_ns;
 	n->threads.pid = s->pid;
 	n->threads.suspend_seccomp = s->w.suspend_seccomp;
-	n->memory = -1;
+	n->memory = n->own = -1;
 	sem_init(&n->begun, 0, 0);
 	snapshot_expect(s->pid, &n->expected);
 	if (limits->no_fork)

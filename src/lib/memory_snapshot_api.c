@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "hooks/memory_snapshot.h"
+#include "hooks/take_snapshot.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/surgeon_api.h"
@@ -71,7 +71,9 @@ static struct error *must_check take_held(struct gospect_target *t, struct held_
 		return err;
 	t->snapshot_info.expected_pause =
 		(limits.no_fork || expected.no_fork[0] ? expected.stop_ns : expected.fork_ns) / 1e9;
-	say_before(t, &expected, limits.no_fork);
+	/* One that is longer is refused when it is asked for. */
+	if (!(o->max_pause > 0 && t->snapshot_info.expected_pause > o->max_pause))
+		say_before(t, &expected, limits.no_fork);
 	err = memory_snapshot_take(t->target, t->image, t->layout, &line, &limits, &still,
 				   &held->taken);
 	if (err)
@@ -85,10 +87,12 @@ static struct error *must_check take(struct gospect_target *t,
 				     const struct gospect_memory_snapshot_options *o)
 {
 	struct held_snapshot *held;
-	struct error *err = target_check_cancel(t);
+	struct error *err;
 
-	if (err || target_core(t->target))
-		return err;
+	if (atomic_load(t->cancel))
+		return &error_stopped;
+	if (target_core(t->target))
+		return NULL;
 	if (t->snapshot || !target_pid(t->target))
 		return error_format(ERROR_USAGE,
 				    "a snapshot is taken of a process, and one at a time");

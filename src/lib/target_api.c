@@ -149,7 +149,7 @@ static struct error *must_check open_process(struct gospect_target *t, pid_t pid
 /* Remarks that nothing in the process runs, so waits do not end. */
 void target_remark_stopped(const struct gospect_target *t)
 {
-	pid_t pid = target_core(t->target) ? 0 : t->info.pid;
+	pid_t pid = target_stands_still(t->target) ? 0 : t->info.pid;
 	char state = !pid || t->is_held ? 0 : target_state(pid);
 
 	if (state == 'T')

@@ -4,12 +4,17 @@
  *
  * 	trace_probe PID SECONDS [DEPTH]
  *
+ * With PROBE_SNAPSHOT=fork or =stop it takes a snapshot of the process's memory instead, and reads
+ * that for so long.
+ *
  * The surgeon is in this process, for tests to kill both at once; with PROBE_SURGEON it has one of
  * its own, as gospect's has.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map.h"
@@ -17,6 +22,7 @@
 #include "collect/tracer.h"
 #include "golayout/golayout.h"
 #include "hooks/injection.h"
+#include "hooks/take_snapshot.h"
 #include "image/image.h"
 #include "inject/surgeon.h"
 #include "sandbox/helper.h"
@@ -212,6 +218,49 @@ static struct error *run(struct tracer *tr, double seconds, struct probe *p)
 	return err;
 }
 
+/* Its registers and one byte, again and again. */
+static struct error *read_still(struct target *still, double seconds)
+{
+	uint64_t entry, end = clock_now() + (uint64_t)(seconds * 1e9);
+	struct error *err = target_entry(still, &entry);
+	struct target_thread *threads;
+	size_t count;
+
+	if (!err)
+		err = target_threads(still, &threads, &count);
+	if (err)
+		return err;
+	printf("threads %zu\n", count);
+	free(threads);
+	while (!err && clock_now() < end && !stopped) {
+		err = target_read_u64(still, entry, &entry) ?: target_entry(still, &entry);
+		usleep(1000);
+	}
+	return err;
+}
+
+static struct error *snapshot(struct target *t, const struct image *img, const struct golayout *lay,
+			      const struct surgeon_line *line, double seconds)
+{
+	const struct snapshot_limits limits = {.no_fork =
+						       !strcmp(getenv("PROBE_SNAPSHOT"), "stop")};
+	_cleanup_target_ struct target *still = NULL;
+	struct memory_snapshot_taken *taken;
+	struct snapshot_result r = {0};
+	struct error *err = memory_snapshot_take(t, img, lay, line, &limits, &still, &taken), *lost;
+
+	if (err)
+		return err;
+	err = read_still(still, seconds);
+	lost = memory_snapshot_give_back(taken, &r);
+	printf("way %d\npause_us %lu\nlived_us %lu\ncopied %lu\nended_early %d\n", r.way,
+	       r.pause_ns / 1000, r.lived_ns / 1000, r.copied_bytes, r.ended_early);
+	if (!lost)
+		return err;
+	error_destroy(err);
+	return lost;
+}
+
 static struct error *ask_helper(void *helper, struct door_call *call)
 {
 	return helper_ask(helper, call);
@@ -262,6 +311,8 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth,
 			printf("%s\n", found ? "cleaned" : "nothing to clean");
 		return err;
 	}
+	if (!err && getenv("PROBE_SNAPSHOT"))
+		return snapshot(t, img, lay, surgeon, seconds);
 	if (!err)
 		err = tracer_open(t, img, lay, &options, &tr);
 	p.tracer = tr;

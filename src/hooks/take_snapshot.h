@@ -1,6 +1,6 @@
 /* A snapshot of a Go program's memory (inject/snapshot.h): asks the surgeon for it. */
-#ifndef HOOKS_MEMORY_SNAPSHOT_H
-#define HOOKS_MEMORY_SNAPSHOT_H
+#ifndef HOOKS_TAKE_SNAPSHOT_H
+#define HOOKS_TAKE_SNAPSHOT_H
 
 #include "golayout/golayout.h"
 #include "image/image.h"
@@ -13,7 +13,7 @@ struct memory_snapshot_taken;
 struct error *memory_snapshot_expect(const struct surgeon_line *line,
 				     struct snapshot_expectation *ret) must_check;
 
-/* *ret_target reads it, and is closed first. `t` must live on. */
+/* *ret_target reads it, and is closed first. `t` must live on. `line` NULL: by this process. */
 struct error *memory_snapshot_take(struct target *t, const struct image *img,
 				   const struct golayout *lay, const struct surgeon_line *line,
 				   const struct snapshot_limits *limits, struct target **ret_target,

@@ -1,4 +1,4 @@
-#include "hooks/memory_snapshot.h"
+#include "hooks/take_snapshot.h"
 
 #include <stdlib.h>
 
@@ -75,7 +75,8 @@ struct error *memory_snapshot_take(struct target *t, const struct image *img,
 	if (!s)
 		return &error_no_memory;
 	s->t = t;
-	err = surgeon_call(*line, &s->surgeon);
+	err = line ? surgeon_call(*line, &s->surgeon)
+		   : surgeon_create(target_pid(t), NULL, &s->surgeon);
 	if (!err)
 		err = take(s, img, lay, limits, ret_target);
 	if (err) {

@@ -1,0 +1,3 @@
+module parent
+
+go 1.17

@@ -156,12 +156,13 @@ struct gospect_request {
 	const char *peer;     /* address and port */
 	const char *trace_id; /* of the W3C traceparent that it came with, as its span_id: the */
 	const char *span_id;  /* caller's span */
-	uint32_t status;      /* of the response; 0: not known */
-	uint32_t reserved2;
+	uint32_t status;      /* of the response; of gRPC: its code, whose 0 is OK */
+	uint32_t has_status;  /* 1: that is known */
 	size_t part_count;
 	const struct gospect_request_part *parts;       /* longest first */
 	size_t running_count;                           /* 0: the trace has no CPU sample of it */
 	const struct gospect_running_function *running; /* longest first */
+	const char *status_name; /* "404"; of gRPC "NotFound"; "": not known */
 };
 
 /* How many there are. */

@@ -134,8 +134,9 @@ struct agent_stack {
 enum agent_entry_kind {
 	ENTRY_CALL,
 	ENTRY_RETURN,
-	ENTRY_STATUS, /* a server writes the status, RBX, of a response */
-	ENTRY_ROUTE,  /* a router has found the pattern of a request: a string in RCX and RDI */
+	ENTRY_STATUS,      /* a server writes the status, RBX, of a response */
+	ENTRY_GRPC_STATUS, /* likewise, a *status.Status of grpc-go, RCX */
+	ENTRY_ROUTE, /* a router has found the pattern of a request: a string in RCX and RDI */
 };
 
 /* Where a call has its *http.Request, or the like. */
@@ -168,6 +169,10 @@ struct agent_http {
 	uint32_t method, url, header, peer;
 	uint32_t url_size, path;
 	uint32_t map_kind; /* enum agent_map_kind */
+	/* In google.golang.org/genproto/googleapis/rpc/status.Status; 0: not known. */
+	uint32_t grpc_code;
+	/* Addresses of types: *google.golang.org/grpc/peer.Peer, *net.TCPAddr; 0: not known. */
+	uint64_t grpc_peer, tcp_address;
 };
 
 /*

@@ -642,6 +642,14 @@ NOINLINE void record_status(const struct call *c, uint64_t status)
 		record_rare(c, RECORD_STATUS, 2, goid(c, c->g), status, 0);
 }
 
+NOINLINE void record_grpc_status(const struct call *c, uint64_t status)
+{
+	uint32_t code;
+
+	if (agent_grpc_status(c->shared, status, &code))
+		record_rare(c, RECORD_GRPC_STATUS, 2, goid(c, c->g), code, 0);
+}
+
 /* A request entry point has set up its frame, or is about to give it up. The frame is
  * as far from the stack's end wherever the stack is moved to. */
 NOINLINE void on_call(const struct call *c, const struct agent_entry_site *site)
@@ -662,6 +670,8 @@ NOINLINE void on_entry_point(const struct call *c)
 		return;
 	if (site->kind == ENTRY_STATUS)
 		record_status(c, c->r->rbx);
+	else if (site->kind == ENTRY_GRPC_STATUS)
+		record_grpc_status(c, c->r->rcx);
 	else if (site->kind == ENTRY_ROUTE)
 		record_route(c, c->r->rcx, c->r->rdi);
 	else

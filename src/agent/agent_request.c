@@ -55,6 +55,7 @@ struct search {
 	const struct agent_shared *shared;
 	uint32_t left; /* places that may still be looked at */
 	const struct go_slice *found;
+	const uint64_t *peer; /* a net.TCPAddr */
 };
 
 static const void *structure(const struct agent_shared *sh, uint64_t address, uint64_t size)
@@ -215,7 +216,7 @@ uint8_t *agent_request_copy(const struct agent_shared *sh, uint64_t request, uin
 {
 	const struct agent_http *h = &sh->http;
 	const uint8_t *r = h->request_size ? structure(sh, request, h->request_size) : 0;
-	struct search search = {sh, AGENT_MAX_HEADERS, 0};
+	struct search search = {sh, AGENT_MAX_HEADERS, 0, 0};
 	const struct go_string *s;
 	const uint8_t *url;
 
@@ -244,6 +245,9 @@ struct grpc_layout {
 /* From 1.69 on; up to 1.65; in between. */
 static const struct grpc_layout grpc_layouts[] = {{1, 16, 24}, {0, 40, 80}, {0, 48, 88}};
 
+/* Words of a net.TCPAddr: a slice, a number and a string. */
+enum { TCP_IP, TCP_IP_LENGTH, TCP_PORT = 3, TCP_ZONE, TCP_ZONE_LENGTH, TCP_WORDS, MAX_ZONE = 16 };
+
 /* Text of the form /A/B. */
 static int is_method(const struct agent_shared *sh, const struct go_string *s)
 {
@@ -258,25 +262,61 @@ static int is_method(const struct agent_shared *sh, const struct go_string *s)
 	return 0;
 }
 
+/* A peer.Peer begins with a net.Addr: an itab, whose second word is the type, and the data. */
+static void look_at_peer(struct search *s, uint64_t address)
+{
+	const uint64_t *peer = structure(s->shared, address, 2 * sizeof(*peer));
+	const uint64_t *itab = peer ? structure(s->shared, peer[0], 2 * sizeof(*itab)) : 0;
+
+	if (itab && itab[1] == s->shared->http.tcp_address)
+		s->peer = structure(s->shared, peer[1], TCP_WORDS * sizeof(*peer));
+}
+
 /* From the innermost context outwards. */
 static void look_in_contexts(struct search *s, uint64_t context)
 {
 	/* Two interfaces, the parent and the key, and a third: the value. */
-	enum { PARENT = 1, VALUE = 5, WORDS = 6 };
+	enum { PARENT = 1, TYPE = 4, VALUE = 5, WORDS = 6 };
+	uint64_t of_peer = s->shared->http.grpc_peer;
 
-	for (uint32_t i = 0; i < MAX_CONTEXTS && s->left && !s->found; i++) {
+	for (uint32_t i = 0; i < MAX_CONTEXTS && (!s->found || (of_peer && !s->peer)); i++) {
 		const uint64_t *c = structure(s->shared, context, WORDS * sizeof(*c));
 
 		if (!c)
 			return;
-		look_in_header(s, c[VALUE]);
+		if (of_peer && c[TYPE] == of_peer)
+			look_at_peer(s, c[VALUE]);
+		else if (s->left && !s->found)
+			look_in_header(s, c[VALUE]);
 		context = c[PARENT];
 	}
 }
 
+static uint8_t *put_peer(const struct search *s, uint8_t *at)
+{
+	const uint64_t *p = s->peer;
+	uint64_t length = p ? p[TCP_IP_LENGTH] : 0;
+	uint32_t zone = p && p[TCP_ZONE_LENGTH] < MAX_ZONE ? p[TCP_ZONE_LENGTH] : 0;
+	const uint8_t *ip =
+		length == 4 || length == 16 ? agent_memory(s->shared, p[TCP_IP], length) : 0;
+	const uint8_t *name = zone ? agent_memory(s->shared, p[TCP_ZONE], zone) : 0;
+
+	if (!ip)
+		return at;
+	zone = name ? zone : 0;
+	*at++ = PART_TCP;
+	*at++ = 3 + length + zone;
+	*at++ = p[TCP_PORT];
+	*at++ = p[TCP_PORT] >> 8;
+	*at++ = length;
+	copy_bytes(at, ip, length);
+	copy_bytes(at + length, name, zone);
+	return at + length + zone;
+}
+
 uint8_t *agent_grpc_copy(const struct agent_shared *sh, uint64_t stream, uint8_t *at)
 {
-	struct search search = {sh, AGENT_MAX_HEADERS, 0};
+	struct search search = {sh, AGENT_MAX_HEADERS, 0, 0};
 	const uint64_t *first = structure(sh, stream, sizeof(*first));
 
 	for (uint32_t i = 0; first && sh->http.request_size && i < 3; i++) {
@@ -289,7 +329,19 @@ uint8_t *agent_grpc_copy(const struct agent_shared *sh, uint64_t stream, uint8_t
 			continue;
 		at = put_part(sh, PART_GRPC, method, AGENT_MAX_PATH, at);
 		look_in_contexts(&search, *(const uint64_t *)(s + l->context));
-		return put_traceparent(&search, at);
+		return put_peer(&search, put_traceparent(&search, at));
 	}
 	return at;
+}
+
+int agent_grpc_status(const struct agent_shared *sh, uint64_t status, uint32_t *ret)
+{
+	uint32_t at = sh->http.grpc_code;
+	const uint64_t *s = at ? structure(sh, status, sizeof(*s)) : 0;
+	const uint8_t *message = s && *s ? structure(sh, *s, at + sizeof(*ret)) : 0;
+
+	if (!s || (*s && !message))
+		return 0;
+	*ret = message ? *(const uint32_t *)(message + at) : 0;
+	return 1;
 }

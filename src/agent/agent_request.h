@@ -15,6 +15,7 @@ enum agent_request_part {
 	PART_PEER,
 	PART_TRACEPARENT,
 	PART_GRPC, /* /SERVICE/METHOD */
+	PART_TCP,  /* the peer: the port in two bytes, how long the IP address is, that, its zone */
 };
 
 /*
@@ -30,14 +31,20 @@ uint8_t *agent_request_copy(const struct agent_shared *shared, uint64_t request,
 	__attribute__((visibility("hidden")));
 
 /*
- * Likewise, of a gRPC server's stream: its method, and the traceparent in its context's metadata.
+ * Likewise, of a gRPC server's stream: its method, the peer if that is a *net.TCPAddr, and the
+ * traceparent in its context's metadata.
  * Where the method is differs by version of grpc-go (internal/transport: Stream, ServerStream;
- * known from 1.59 to 1.75), so the function looks at each place for text of the form /A/B. The
+ * known from 1.27 to 1.75), so the function looks at each place for text of the form /A/B. The
  * context is a chain, each of whose parts begins with the one before it (context.valueCtx,
  * cancelCtx). The function takes each value for a map as metadata is one, and looks for a key
- * there.
+ * there. The peer is a value whose type says so.
  */
 uint8_t *agent_grpc_copy(const struct agent_shared *shared, uint64_t stream, uint8_t *at)
+	__attribute__((visibility("hidden")));
+
+/* The code of a *status.Status of grpc-go; without a message it is 0, OK. False: it is not known.
+ */
+int agent_grpc_status(const struct agent_shared *shared, uint64_t status, uint32_t *ret)
 	__attribute__((visibility("hidden")));
 
 /* Likewise, a length, in one or two bytes, and at most so many bytes of a string. */

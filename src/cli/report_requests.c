@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,8 +137,8 @@ static void add_facts(struct strbuf *line, const struct gospect_request *r)
 
 	strbuf_addf(line, "%s ", r->method);
 	add_name(line, r->url_path);
-	if (r->status)
-		strbuf_addf(line, " %u", r->status);
+	if (r->has_status)
+		strbuf_addf(line, " %s", r->status_name);
 	if (!*r->route || (path && !strcmp(path, r->url_path)))
 		return;
 	strbuf_adds(line, ", route ");
@@ -388,8 +389,11 @@ static void add_facts_json(struct json_object *o, const struct gospect_request *
 	for (size_t i = 0; i < ARRAY_SIZE(facts); i++)
 		if (*facts[i].text)
 			report_add_text(o, facts[i].key, facts[i].text);
-	if (r->status)
+	if (r->has_status)
 		report_add_number(o, "status", r->status);
+	/* Of gRPC. */
+	if (r->has_status && !isdigit((unsigned char)*r->status_name))
+		report_add_text(o, "status_name", r->status_name);
 }
 
 static struct json_object *request_json(const struct gospect_request *r,

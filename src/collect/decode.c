@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "collect/request_facts.h"
+#include "gotrace/grpc_code.h"
 #include "gotrace/label_text.h"
 #include "hooks/range.h"
 
@@ -525,6 +526,17 @@ static struct error *must_check status(struct decoder *d, const struct drain_rec
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 
 	strbuf_addf(&line, "status=%u", (unsigned int)(r->numbers[1] % 1000));
+	return request_log(d, &line, ev, ret_count);
+}
+
+static struct error *must_check grpc_status(struct decoder *d, const struct drain_record *r,
+					    struct trace_event *ev, size_t *ret_count)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	char name[GRPC_CODE_NAME];
+
+	grpc_code_name((uint32_t)r->numbers[1], name);
+	strbuf_addf(&line, "status=%s", name);
 	return request_log(d, &line, ev, ret_count);
 }
 

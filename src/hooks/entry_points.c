@@ -95,11 +95,16 @@ static bool is_runtime(const char *name)
 
 /* ---- probe sites ---- */
 
+static bool is_status(const struct request_function *of)
+{
+	return of && (of->kind == ENTRY_STATUS || of->kind == ENTRY_GRPC_STATUS);
+}
+
 /* The registers in which the function gets what the agent reads at its entry, SITE_*. */
 static unsigned int arguments_of(const struct request_function *of)
 {
-	if (of && of->kind == ENTRY_STATUS)
-		return SITE_RBX;
+	if (is_status(of))
+		return of->kind == ENTRY_STATUS ? SITE_RBX : SITE_RCX;
 	if (of && of->request)
 		return of->request == REQUEST_IN_RCX ? SITE_RCX : SITE_RDI;
 	return 0;
@@ -107,7 +112,7 @@ static unsigned int arguments_of(const struct request_function *of)
 
 static unsigned int sites_of(const struct request_function *of)
 {
-	if (of && of->kind == ENTRY_STATUS)
+	if (is_status(of))
 		return SITE_BEGIN;
 	return of && of->kind == ENTRY_ROUTE ? SITE_RETURNS : SITE_BEGIN | SITE_RETURNS;
 }
@@ -197,7 +202,7 @@ static struct error *must_check hook(struct search *s, const struct go_func *f,
 				      arguments_of(of), &ends);
 	if (err)
 		return err;
-	if (of && of->kind == ENTRY_STATUS && ends.changed & arguments_of(of))
+	if (is_status(of) && ends.changed & arguments_of(of))
 		why = "has moved its arguments";
 	else
 		why = add_sites(s, f, &ends, of);

@@ -72,7 +72,9 @@ static struct error *must_check choose_layout(struct injection *in,
 	l->size = l->rings_offset + (uint64_t)l->slots * l->ring_bytes;
 	hooks_sites(&in->hooks, &l->sites);
 	if (!options->no_names)
-		request_layout(in->img, in->lay, &l->http);
+		err = request_layout(in->t, in->img, in->lay, &l->http);
+	if (err)
+		return err;
 	return hooks_config(in->t, in->img, in->lay, options->depth, &l->config);
 }
 

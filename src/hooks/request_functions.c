@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "image/pclntab.h"
+#include "image/type_data.h"
 
 enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
 
@@ -10,7 +12,7 @@ enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
  * serverHandler.ServeHTTP(w, r): the server, an interface and the request are in RAX, RBX, RCX and
  * RDI. The library's HTTP/2 calls it as well. (*serverConn).runHandler(w, r, handler): RAX, RBX,
  * RCX and so on. gRPC's (*Server).handleStream(transport, stream): the server, an interface and the
- * stream.
+ * stream. WriteStatus(transport, stream, status) of its transports: RAX, RBX, RCX.
  *
  * A mux finds the pattern in a function whose results are a handler, in RAX and RBX, and the
  * pattern.
@@ -28,6 +30,14 @@ static const struct request_function functions[] = {
 	 0, "a status"},
 	{"golang.org/x/net/http2.(*responseWriterState).writeHeader", OLDEST, NEWEST, ENTRY_STATUS,
 	 0, "a status"},
+	{"google.golang.org/grpc/internal/transport.(*http2Server).WriteStatus", OLDEST, NEWEST,
+	 ENTRY_GRPC_STATUS, 0, "a status"},
+	{"google.golang.org/grpc/internal/transport.(*http2Server).writeStatus", OLDEST, NEWEST,
+	 ENTRY_GRPC_STATUS, 0, "a status"},
+	{"google.golang.org/grpc/internal/transport.(*serverHandlerTransport).WriteStatus", OLDEST,
+	 NEWEST, ENTRY_GRPC_STATUS, 0, "a status"},
+	{"google.golang.org/grpc/internal/transport.(*serverHandlerTransport).writeStatus", OLDEST,
+	 NEWEST, ENTRY_GRPC_STATUS, 0, "a status"},
 	{"net/http.(*ServeMux).Handler", OLDEST, 21, ENTRY_ROUTE, 0, "a route"},
 	{"net/http.(*ServeMux).findHandler", 22, NEWEST, ENTRY_ROUTE, 0, "a route"},
 	{"net/http.(*serveMux121).findHandler", 22, NEWEST, ENTRY_ROUTE, 0, "a route"},
@@ -51,7 +61,8 @@ static bool may_be_one(const char *name)
 	return last && (!strcmp(last, ".ServeHTTP") || !strcmp(last, ".runHandler") ||
 			!strcmp(last, ".WriteHeader") || !strcmp(last, ".writeHeader") ||
 			!strcmp(last, ".Handler") || !strcmp(last, ".findHandler") ||
-			!strcmp(last, ".handleStream"));
+			!strcmp(last, ".handleStream") || !strcmp(last, ".WriteStatus") ||
+			!strcmp(last, ".writeStatus"));
 }
 
 const struct request_function *request_function_of(const char *name, int minor)
@@ -79,11 +90,64 @@ static bool has_experiment(const struct image *img, const char *name)
 	return false;
 }
 
+/* A peer.Peer begins with its Addr, as the agent expects it (agent/agent_request.c). */
+static void find_peer(const struct type_data *types, struct agent_http *ret)
+{
+	uint64_t peer = type_data_structure(types, "google.golang.org/grpc/peer", "peer.Peer");
+	uint64_t address = type_data_structure(types, "net", "net.TCPAddr");
+	uint32_t addr, ip, port, zone;
+
+	if (!peer || !address || !type_data_field(types, peer, "Addr", &addr) || addr ||
+	    !type_data_field(types, address, "IP", &ip) || ip ||
+	    !type_data_field(types, address, "Port", &port) || port != 24 ||
+	    !type_data_field(types, address, "Zone", &zone) || zone != 32)
+		return;
+	ret->grpc_peer = type_data_pointer(types, peer);
+	ret->tcp_address = type_data_pointer(types, address);
+}
+
+static bool has_grpc(const struct image *img)
+{
+	struct go_func f;
+
+	for (size_t i = 0; i < img->functions.count; i++)
+		if (pclntab_function(&img->functions, i, &f) &&
+		    strstr(f.name, "google.golang.org/grpc.(*Server)."))
+			return true;
+	return false;
+}
+
+/* What differs by version of grpc-go, and of the compiler of protocol buffers. */
+static struct error *must_check grpc_layout(struct target *t, const struct image *img,
+					    const struct golayout *lay, struct agent_http *ret)
+{
+	_cleanup_type_data_ struct type_data types = {0};
+	uint64_t status;
+	struct error *err;
+
+	if (!has_grpc(img))
+		return NULL;
+	err = type_data_read(t, img, lay->minor, &types);
+	if (err && err->code == ERROR_UNSUPPORTED) {
+		error_destroy(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	find_peer(&types, ret);
+	status = type_data_structure(&types, "google.golang.org/genproto/googleapis/rpc/status",
+				     "status.Status");
+	if (status && !type_data_field(&types, status, "Code", &ret->grpc_code))
+		ret->grpc_code = 0;
+	return NULL;
+}
+
 /*
  * The fields of http.Request up to RemoteAddr, and those of url.URL up to Path, are the same from
  * Go 1.17 to 1.27 (net/http/request.go, net/url/url.go). Behind them fields were added and moved.
  */
-void request_layout(const struct image *img, const struct golayout *lay, struct agent_http *ret)
+struct error *request_layout(struct target *t, const struct image *img, const struct golayout *lay,
+			     struct agent_http *ret)
 {
 	*ret = (struct agent_http){
 		.request_size = 192,
@@ -99,4 +163,5 @@ void request_layout(const struct image *img, const struct golayout *lay, struct 
 		ret->map_kind = MAP_OF_BUCKETS;
 	else if (has_experiment(img, "mapsplitgroup"))
 		ret->map_kind = MAP_OF_SPLIT_GROUPS;
+	return grpc_layout(t, img, lay, ret);
 }

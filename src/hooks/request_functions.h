@@ -21,7 +21,9 @@ struct request_function {
 /* NULL: nothing. */
 const struct request_function *request_function_of(const char *name, int minor);
 
-/* Where the fields are of the structures that the agent reads. */
-void request_layout(const struct image *img, const struct golayout *lay, struct agent_http *ret);
+/* Where the fields are of the structures that the agent reads. What the program does not have, or
+ * does not describe, is 0. */
+struct error *request_layout(struct target *t, const struct image *img, const struct golayout *lay,
+			     struct agent_http *ret) must_check;
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "gotrace/grpc_code.h"
 #include "gotrace/label_text.h"
 
 /* Facts of a call that is no request, or of several, are nobody's. */
@@ -35,6 +36,18 @@ static bool give(struct gospect_request *ret, const struct strbuf *key, const st
 	return true;
 }
 
+/* A number, or the name of a gRPC code. Neither: it is not known. */
+static void give_status(const struct span_tables *tables, uint32_t status,
+			struct gospect_request *ret)
+{
+	const char *text = status ? intern_get(&tables->texts, status) : "";
+	char *end;
+
+	ret->status = strtoul(text, &end, 10);
+	ret->has_status = end > text || grpc_code_find(text, &ret->status);
+	ret->status_name = ret->has_status ? text : "";
+}
+
 bool request_texts_give(const struct span_tables *tables, const struct traced_request *from,
 			struct arena *arena, struct gospect_request *ret)
 {
@@ -43,11 +56,9 @@ bool request_texts_give(const struct span_tables *tables, const struct traced_re
 	const char *line = facts.request ? intern_get(&tables->texts, facts.request) : "";
 	bool given = true;
 
-	ret->status = 0;
+	give_status(tables, facts.status, ret);
 	ret->method = ret->url_path = ret->peer = ret->trace_id = ret->span_id = "";
 	ret->route = facts.route ? intern_get(&tables->texts, facts.route) : "";
-	if (facts.status)
-		ret->status = strtoul(intern_get(&tables->texts, facts.status), NULL, 10);
 	while (given && label_text_next(&line, &key, &value))
 		given = give(ret, &key, &value, arena);
 	return given && !key.failed && !value.failed;

@@ -666,13 +666,10 @@ static struct error *must_check add_labels(struct request_samples *s,
 	struct arena arena = {0};
 	struct gospect_request facts;
 	struct error *err = NULL;
-	char status[16] = "";
 
 	s->label_count = 0;
 	if (!request_texts_give(&s->requests->tables, from, &arena, &facts))
 		err = &error_no_memory;
-	if (!err && facts.status)
-		snprintf(status, sizeof(status), "%u", facts.status);
 	if (!err)
 		err = add_label(s, "method", facts.method);
 	if (!err)
@@ -680,7 +677,7 @@ static struct error *must_check add_labels(struct request_samples *s,
 	if (!err)
 		err = add_label(s, "route", facts.route);
 	if (!err)
-		err = add_label(s, "status", status);
+		err = add_label(s, "status", facts.status_name);
 	arena_release(&arena);
 	return err;
 }

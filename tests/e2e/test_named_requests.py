@@ -15,7 +15,11 @@ from lib.process import wait_until
 
 LONGEST_PATH = 200  # bytes that the agent copies
 FACTS = ("method", "path", "route", "peer", "status", "trace_id", "span_id")
+FACTS_OF_GRPC = (*FACTS, "status_name")
 FEW, MANY = 700, 10_000
+# Their transports differ, and where a status has its code.
+GRPC_VERSIONS = ((golang.OLDEST, "v1.29.1"), (golang.OLDEST, "v1.46.2"), (golang.MIDDLE, "v1.59.0"),
+                 (golang.MIDDLE, "v1.64.0"), (golang.MIDDLE, "v1.66.0"), (golang.NEWEST, "v1.69.0"))
 
 
 @pytest.fixture
@@ -93,7 +97,19 @@ def test_requests_of_http2_have_names(named):
 
 @pytest.mark.parametrize("mode", (golang.PLAIN, golang.STRIPPED))
 def test_grpc_calls_and_requests_of_x_net_have_names(untouched, mode, tmp_path):
-    binary = grpc.program()
+    assert_grpc_is_named(untouched, mode, tmp_path, grpc.program())
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(600)
+@pytest.mark.parametrize("mode", (golang.PLAIN, golang.STRIPPED))
+@pytest.mark.parametrize("version, number", GRPC_VERSIONS)
+def test_grpc_calls_of_older_versions_have_names(untouched, version, number, mode, tmp_path):
+    program = grpc.program(version=version, **{"google.golang.org/grpc": number})
+    assert_grpc_is_named(untouched, mode, tmp_path, program)
+
+
+def assert_grpc_is_named(untouched, mode, tmp_path, binary):
     if mode == golang.STRIPPED:
         subprocess.run(["strip", "-o", tmp_path / "grpc", binary], check=True)
         binary = tmp_path / "grpc"
@@ -102,7 +118,7 @@ def test_grpc_calls_and_requests_of_x_net_have_names(untouched, mode, tmp_path):
         calls, status, out, err = offcpu(program, command, "-f", "json")
         assert status == 0, err
         rows = json.loads(out)
-        assert in_order({key: row[key] for key in FACTS if key in row} for row in rows) == in_order(calls)
+        assert in_order({key: row[key] for key in FACTS_OF_GRPC if key in row} for row in rows) == in_order(calls)
         assert "secret" not in out
 
 

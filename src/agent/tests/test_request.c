@@ -300,6 +300,51 @@ static void of_a_stream_the_method_and_the_metadata_are_copied(void **state)
 	}
 }
 
+/* Its peer is a value of the context whose type is *peer.Peer, with a *net.TCPAddr. */
+static void of_a_stream_the_peer_is_copied(void **state)
+{
+	enum { PEER_TYPE = 0x1000, ADDRESS_TYPE = 0x2000 };
+
+	for (int i = 0; i < 3; i++) {
+		struct fixture *f = make(MAP_OF_GROUPS);
+		uint64_t itab[2] = {0, ADDRESS_TYPE + i}, peer[2], context[6] = {1, 0, 3, 4};
+		uint64_t address[6] = {put(f, "\12\1\2\3", 4), 4, 4, 0x1234};
+		uint64_t stream[16] = {0};
+		struct text text = put_text(f, "/pkg.Svc/Do");
+
+		f->shared.http.grpc_peer = PEER_TYPE;
+		f->shared.http.tcp_address = ADDRESS_TYPE;
+		peer[0] = put(f, itab, sizeof(itab));
+		peer[1] = put(f, address, sizeof(address));
+		context[4] = PEER_TYPE;
+		context[5] = put(f, peer, sizeof(peer));
+		stream[5] = put(f, context, sizeof(context));
+		memcpy(stream + 10, &text, sizeof(text));
+		f->size = agent_grpc_copy(&f->shared, put(f, stream, sizeof(stream)), f->copied) -
+			  f->copied;
+		assert_copied(f,
+			      i ? "\6\13/pkg.Svc/Do" : "\6\13/pkg.Svc/Do\7\7\x34\x12\4\12\1\2\3");
+	}
+}
+
+static void the_code_of_a_grpc_status_is_read(void **state)
+{
+	struct fixture *f = make(MAP_OF_GROUPS);
+	uint32_t message[16] = {[10] = 5}, code = 9;
+	uint64_t status = put(f, message, sizeof(message)), ok = 0;
+
+	status = put(f, &status, sizeof(status));
+	assert_false(agent_grpc_status(&f->shared, status, &code));
+	f->shared.http.grpc_code = 40;
+	assert_true(agent_grpc_status(&f->shared, status, &code));
+	assert_int_equal(code, 5);
+	assert_true(agent_grpc_status(&f->shared, put(f, &ok, sizeof(ok)), &code));
+	assert_int_equal(code, 0);
+	assert_false(agent_grpc_status(&f->shared, 0, &code));
+	ok = 8;
+	assert_false(agent_grpc_status(&f->shared, put(f, &ok, sizeof(ok)), &code));
+}
+
 /* Whatever lies where a request should be, nothing is read that may not be, and nothing takes
  * long. */
 static void any_bytes_are_survived(void **state)
@@ -310,6 +355,7 @@ static void any_bytes_are_survived(void **state)
 	for (int round = 0; round < 30000; round++) {
 		struct fixture *f = make(round % 3);
 		uint64_t *words = (uint64_t *)f->heap;
+		uint32_t code;
 
 		for (int i = 0; i < 400; i++) {
 			uint64_t inside = (uint64_t)f->heap + random() % 3200 / 8 * 8;
@@ -318,6 +364,9 @@ static void any_bytes_are_survived(void **state)
 				   : random() % 2 ? (uint64_t)(random() % 300)
 						  : (uint64_t)forbidden + random() % 64;
 		}
+		f->shared.http.grpc_peer = f->shared.http.tcp_address = words[random() % 400];
+		f->shared.http.grpc_code = 8 + random() % 2 * 32;
+		agent_grpc_status(&f->shared, words[random() % 400], &code);
 		copy(f, (uint64_t)f->heap + random() % 3000 / 8 * 8);
 		copy(f, (uint64_t)f->heap + HEAP - 8);
 		copy(f, (uint64_t)forbidden);
@@ -333,6 +382,8 @@ int main(void)
 		cmocka_unit_test(a_longer_path_is_cut),
 		cmocka_unit_test(a_map_of_buckets_is_searched),
 		cmocka_unit_test(a_map_of_groups_is_searched),
+		cmocka_unit_test(of_a_stream_the_peer_is_copied),
+		cmocka_unit_test(the_code_of_a_grpc_status_is_read),
 		cmocka_unit_test(of_a_stream_the_method_and_the_metadata_are_copied),
 		cmocka_unit_test(any_bytes_are_survived),
 	};

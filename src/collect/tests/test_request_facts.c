@@ -21,6 +21,12 @@ static void parts_become_a_line(void **state)
 	BECOMES("\3\2/a", "path=/a...");
 	BECOMES("\1\3GET\2\0", "method=GET"); /* an empty path */
 	BECOMES("\6\4/a/b", "method=gRPC path=/a/b");
+	BECOMES("\7\7\x50\0\4\12\1\2\3", "peer=10.1.2.3:80");
+	BECOMES("\7\23\x39\x30\20\0\0\0\0\0\0\0\0\0\0\xff\xff\177\0\0\1", "peer=127.0.0.1:12345");
+	BECOMES("\7\27\1\0\20\xfe\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\1eth0", "peer=[fe80::1%25eth0]:1");
+	BECOMES("\7\6\1\0\4\1\2\3", "");   /* an address is cut */
+	BECOMES("\7\7\1\0\3\1\2\3\4", ""); /* not an address */
+	BECOMES("\7\0", "");
 	BECOMES("", "");
 }
 

@@ -4,7 +4,8 @@
 // It prints "ready PID" and obeys lines on standard input:
 //
 //	call N   so many calls, one after the other; prints as JSON how long each computed, in ns
-//	names N  so many calls of two methods, some with a traceparent; prints as JSON what each was
+//	names N  so many calls of two methods, some with a traceparent, with a status each; prints as
+//	         JSON what each was
 //	h2c N    the same of requests to a server of golang.org/x/net/http2, without TLS
 //	check    "ok"
 package main
@@ -19,21 +20,27 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 )
 
 type server struct {
 	grpc_health_v1.UnimplementedHealthServer
 	mu    sync.Mutex
 	spent []int64
+	peer  string // of the last call
 }
+
+const secret = "secret value"
 
 func (s *server) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	began := time.Now()
@@ -41,18 +48,30 @@ func (s *server) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest
 	}
 	s.mu.Lock()
 	s.spent = append(s.spent, int64(time.Since(began)))
+	if p, ok := peer.FromContext(ctx); ok {
+		s.peer = p.Addr.String()
+	}
 	s.mu.Unlock()
+	code := codes.OK
+	if md, ok := metadata.FromIncomingContext(ctx); ok && len(md.Get("answer")) > 0 {
+		n, _ := strconv.Atoi(md.Get("answer")[0])
+		code = codes.Code(n)
+	}
+	if code != codes.OK {
+		return nil, status.Error(code, secret)
+	}
 	return &grpc_health_v1.HealthCheckResponse{Status: 1}, nil
 }
 
 // called is what a call or a request was.
 type called struct {
-	Method  string `json:"method"`
-	Path    string `json:"path"`
-	Status  int    `json:"status,omitempty"`
-	Peer    string `json:"peer,omitempty"`
-	TraceID string `json:"trace_id,omitempty"`
-	SpanID  string `json:"span_id,omitempty"`
+	Method     string `json:"method"`
+	Path       string `json:"path"`
+	Status     int    `json:"status"`
+	StatusName string `json:"status_name,omitempty"`
+	Peer       string `json:"peer,omitempty"`
+	TraceID    string `json:"trace_id,omitempty"`
+	SpanID     string `json:"span_id,omitempty"`
 }
 
 // parent gives every third call no traceparent.
@@ -64,13 +83,14 @@ func (c *called) parent(i int) string {
 	return "00-" + c.TraceID + "-" + c.SpanID + "-01"
 }
 
-func names(conn *grpc.ClientConn, n int) (all []called) {
+func names(conn *grpc.ClientConn, h *server, n int) (all []called) {
 	for i := 0; i < n; i++ {
 		c := called{Method: "gRPC", Path: "/grpc.health.v1.Health/Check"}
 		if i%5 == 0 {
 			c.Path = fmt.Sprintf("/none.Service/Method%d", i)
 		}
-		ctx := context.Background()
+		answer := i % 19 // 17 and 18 have no names
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "answer", strconv.Itoa(answer), "authorization", secret)
 		for k := 0; k < i%20; k++ {
 			ctx = metadata.AppendToOutgoingContext(ctx, fmt.Sprint("key", k), "value")
 		}
@@ -78,10 +98,17 @@ func names(conn *grpc.ClientConn, n int) (all []called) {
 			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", parent)
 		}
 		err := conn.Invoke(ctx, c.Path, &grpc_health_v1.HealthCheckRequest{}, &grpc_health_v1.HealthCheckResponse{})
-		if (err != nil) != (i%5 == 0) {
-			log.Fatal(err)
+		if i%5 == 0 {
+			answer = int(codes.Unimplemented)
 		}
+		if status.Code(err) != codes.Code(answer) {
+			log.Fatal(answer, err)
+		}
+		c.Status, c.StatusName = answer, codes.Code(answer).String()
 		all = append(all, c)
+	}
+	for i := range all {
+		all[i].Peer = h.peer // there is one connection
 	}
 	return all
 }
@@ -144,7 +171,7 @@ func main() {
 		log.Fatal(err)
 	}
 	go s.Serve(l)
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.Dial(l.Addr().String(), grpc.WithInsecure()) // also of old versions
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -163,7 +190,7 @@ func main() {
 			text, _ := json.Marshal(h.spent)
 			fmt.Println(string(text))
 		} else if k, _ := fmt.Sscanf(in.Text(), "names %d", &n); k == 1 {
-			text, _ := json.Marshal(names(conn, n))
+			text, _ := json.Marshal(names(conn, h, n))
 			fmt.Println(string(text))
 		} else if k, _ := fmt.Sscanf(in.Text(), "h2c %d", &n); k == 1 {
 			text, _ := json.Marshal(h2c(n))

@@ -44,7 +44,8 @@ struct gospect_requests_options {
 	const char *route;
 	uint64_t slower_ns; /* only requests that took longer than this */
 	/* A POSIX extended regular expression: calls of these functions are parts of a request, if
-	 * the trace was made with them as `root`. NULL: none. */
+	 * the trace was made with them as `root`; and calls of database/sql and of the clients of
+	 * net/http and gRPC. NULL: these alone. */
 	const char *part;
 	uint64_t faster_ns; /* only whole requests that took no longer than this; 0: all */
 };

@@ -54,8 +54,8 @@ enum {
 	AGENT_MAX_READABLE = 32,
 	AGENT_NO_REASON = UINT8_MAX, /* no g.waitreason is that large */
 	AGENT_MAX_HEAP_RANGES = 64,
-	AGENT_MAX_ENTRY_POINTS = 40, /* request entry points */
-	AGENT_MAX_ENTRY_SITES = 256, /* where these begin and return */
+	AGENT_MAX_ENTRY_POINTS = 64, /* request entry points */
+	AGENT_MAX_ENTRY_SITES = 320, /* where these begin and return */
 	/* Bytes of what is copied of a request; a longer path is truncated. */
 	AGENT_MAX_METHOD = 16,
 	AGENT_MAX_PATH = 200,

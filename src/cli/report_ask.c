@@ -45,7 +45,9 @@ static const struct argp_option options[] = {
 	{"slower", KEY_SLOWER, "DURATION", 0,
 	 "Traces only: show only requests that took longer than this", 5},
 	{"span", KEY_SPAN, "REGEX", 0,
-	 "Traces only: show how long each request was in calls of matching functions", 5},
+	 "Traces only: show how long each request was in calls of matching functions, beside "
+	 "those of database/sql and of the clients of net/http and gRPC",
+	 5},
 	{"against-fast", KEY_AGAINST, NULL, 0,
 	 "With --slower: make a differential flame graph of the slow requests against the others",
 	 5},

@@ -30,7 +30,9 @@ static const struct argp_option options[] =
 	  "a thread",
 	  4},
 	 {"no-names", KEY_NO_NAMES, NULL, 0,
-	  "Do not read methods, paths, routes, statuses, peers or trace ids of requests", 4},
+	  "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
+	  "do not record what they ask databases and other servers",
+	  4},
 	 {"sampled", KEY_SAMPLED, NULL, 0,
 	  "Sample instead of tracing, with -r and --budget. This writes nothing to the target. "
 	  "gospect prints the error of the times",

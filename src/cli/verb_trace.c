@@ -64,7 +64,9 @@ static const struct argp_option options[] =
 	  "handlers are always recorded",
 	  4},
 	 {"no-names", KEY_NO_NAMES, NULL, 0,
-	  "Do not read methods, paths, routes, statuses, peers or trace ids of requests", 4},
+	  "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
+	  "do not record what they ask databases and other servers",
+	  4},
 	 {"cpu", KEY_CPU, "HZ", 0,
 	  "Sample what each thread runs, HZ times (100) in a second of its CPU time; where the "
 	  "kernel does not permit that, the trace goes on without",

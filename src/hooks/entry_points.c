@@ -12,17 +12,22 @@
 
 enum { MAX_FRAMES = 16, MAX_NAME = 900, MAX_LINES = 20 };
 
-_Static_assert((int)ENTRY_POINTS_MOST < AGENT_MAX_ENTRY_POINTS, "handlers fit");
+/* Each name is matched once; IS_CLIENT: by CLIENTS_REGEX alone; SAID: it is left out, and why. */
+enum { UNKNOWN, MATCHES_NOT, IS_CLIENT, MATCHES, SAID };
 
-/* Each name is matched once; SAID: it is left out, and why. */
-enum { UNKNOWN, MATCHES_NOT, MATCHES, SAID };
+/* Of the clients' functions there are no more. */
+enum { CLIENTS_MOST = 24 };
+
+_Static_assert(ENTRY_POINTS_MOST + CLIENTS_MOST < AGENT_MAX_ENTRY_POINTS, "handlers fit");
 
 struct search {
 	struct target *t;
 	const struct image *img;
 	int minor;           /* Go 1.N */
 	const regex_t *root; /* NULL: the handlers alone */
-	regex_t handlers;
+	regex_t handlers, clients;
+	bool no_clients;
+	size_t clients_found, clients_hooked;
 	struct hooks *hooks;
 	struct target_maps maps;
 	struct map names; /* a name's address in the table -> UNKNOWN ... */
@@ -54,13 +59,27 @@ static bool is_handler(const struct search *s, const char *name)
 	return may_be_handler(name) && is_match(&s->handlers, name);
 }
 
+/* Likewise. */
+static bool is_client(const struct search *s, const char *name)
+{
+	if (s->no_clients || (strncmp(name, "database/sql.(*", 15) != 0 &&
+			      strncmp(name, "net/http.(*", 11) != 0 && !strstr(name, "/grpc.(*")))
+		return false;
+	return is_match(&s->clients, name);
+}
+
 /* NULL when there is no memory. */
 static uint64_t *match(struct search *s, const char *name)
 {
 	uint64_t *known = map_at(&s->names, (uintptr_t)name);
 
-	if (known && !*known)
-		*known = is_handler(s, name) || is_match(s->root, name) ? MATCHES : MATCHES_NOT;
+	if (!known || *known)
+		return known;
+	*known = MATCHES_NOT;
+	if (is_handler(s, name) || is_match(s->root, name))
+		*known = MATCHES;
+	else if (is_client(s, name))
+		*known = IS_CLIENT;
 	return known;
 }
 
@@ -228,6 +247,23 @@ static struct error *must_check add_fact(struct search *s, const struct go_func 
 	return NULL;
 }
 
+/* One that cannot be hooked is missing among the parts of requests. */
+static struct error *must_check add_client(struct search *s, const struct go_func *f)
+{
+	struct error *err = NULL;
+
+	if (s->clients_found++ < CLIENTS_MOST &&
+	    s->hooks->entry_point_count < AGENT_MAX_ENTRY_POINTS)
+		err = hook(s, f, NULL);
+	else
+		return NULL;
+	s->clients_hooked += !err;
+	if (!err || err->code != ERROR_UNSUPPORTED)
+		return err;
+	error_destroy(err);
+	return NULL;
+}
+
 static struct error *must_check add_function(struct search *s, const struct go_func *f,
 					     const char *name)
 {
@@ -286,7 +322,8 @@ static struct error *must_check look_at(struct search *s, const struct go_func *
 	if (of && of->kind != ENTRY_CALL && !is_match(s->root, name))
 		return add_fact(s, f, of);
 	known = name ? match(s, name) : NULL;
-
+	if (known && *known == IS_CLIENT)
+		return add_client(s, f);
 	if (!known || *known < MATCHES)
 		return NULL;
 	s->matched += is_match(s->root, name);
@@ -320,6 +357,10 @@ static struct error *must_check look_at_all(struct search *s)
 			err = look_at(s, &f);
 	if (!err)
 		err = check_matched(s);
+	if (s->clients_found && !s->clients_hooked)
+		strbuf_adds(
+			&s->hooks->left_out,
+			"database/sql and the clients of net/http and gRPC: no function can be hooked; requests lack their calls\n");
 	if (s->lines > MAX_LINES)
 		strbuf_addf(&s->hooks->left_out,
 			    "%zu more functions are left out for the same reasons\n",
@@ -334,6 +375,7 @@ struct error *entry_points_find(struct target *t, const struct image *img,
 				struct hooks *hooks)
 {
 	struct search s = {.t = t,
+			   .no_clients = options->no_names,
 			   .img = img,
 			   .minor = options->no_names ? 0 : lay->minor,
 			   .root = options->root,
@@ -342,8 +384,13 @@ struct error *entry_points_find(struct target *t, const struct image *img,
 
 	if (regcomp(&s.handlers, HANDLERS_REGEX, REG_EXTENDED | REG_NOSUB))
 		return &error_no_memory;
+	if (regcomp(&s.clients, CLIENTS_REGEX, REG_EXTENDED | REG_NOSUB)) {
+		regfree(&s.handlers);
+		return &error_no_memory;
+	}
 	err = look_at_all(&s);
 	regfree(&s.handlers);
+	regfree(&s.clients);
 	map_release(&s.names);
 	target_maps_release(&s.maps);
 	return err;

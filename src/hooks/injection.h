@@ -38,7 +38,9 @@ struct inject_options {
 	/* More functions whose calls are recorded, besides those of hooks/entry_points.h; or NULL.
 	 */
 	const regex_t *root;
-	bool no_names; /* nothing of a request is read (hooks/request_functions.h) */
+	/* Nothing of a request is read (hooks/request_functions.h), and no call of a client
+	 * recorded. */
+	bool no_names;
 	/* Leads to the surgeon in its own process; NULL: there is one in ours. */
 	const struct surgeon_line *surgeon;
 	/* When it is not 0, inject_attach() ends early: ERROR_STOPPED. NULL: it cannot. */

@@ -128,10 +128,6 @@ static struct error *must_check grpc_layout(struct target *t, const struct image
 	if (!has_grpc(img))
 		return NULL;
 	err = type_data_read(t, img, lay->minor, &types);
-	if (err && err->code == ERROR_UNSUPPORTED) {
-		error_destroy(err);
-		return NULL;
-	}
 	if (err)
 		return err;
 	find_peer(&types, ret);

@@ -1,4 +1,4 @@
-/* Functions of common libraries that serve requests. */
+/* Functions of common libraries that serve requests, and that make others. */
 #ifndef IMAGE_HANDLERS_H
 #define IMAGE_HANDLERS_H
 
@@ -10,5 +10,15 @@
 	"^net/http\\.serverHandler\\.ServeHTTP$|^(net/http\\.\\(\\*http2serverConn\\)|"   \
 	"(net/http/internal/http2|(.*/)?golang\\.org/x/net/http2)\\.\\(\\*serverConn\\))" \
 	"\\.runHandler$|^(.*/)?google\\.golang\\.org/grpc\\.\\(\\*Server\\)\\.handleStream$"
+
+/*
+ * Likewise, those that ask others: database/sql, the client of net/http and that of gRPC. Of each
+ * way into such a library it is the function that the compiler cannot inline, in Go 1.17 to 1.27.
+ * One may call another: (*Client).do calls (*Transport).roundTrip.
+ */
+#define CLIENTS_REGEX                                                                             \
+	"^database/sql\\.\\(\\*(DB|Conn|Tx|Stmt)\\)\\.((Query|Exec|Prepare|Ping)Context|BeginTx|" \
+	"Commit|rollback)$|^net/http\\.\\((\\*Client\\)\\.do|\\*Transport\\)\\.roundTrip)$|"      \
+	"^(.*/)?google\\.golang\\.org/grpc\\.\\(\\*ClientConn\\)\\.Invoke$"
 
 #endif

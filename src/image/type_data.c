@@ -45,9 +45,8 @@ static struct error *must_check find_range(struct target *t, const struct image 
 		return err;
 	ret->start = words[at];
 	end = words[at + 1] > ret->start ? words[at + 1] : words[at + 2];
-	if (!ret->start || end <= ret->start || end - ret->start > MAX_BYTES)
-		return error_format(ERROR_UNSUPPORTED, "the program's types are not found");
-	ret->size = end - ret->start;
+	if (ret->start && end > ret->start && end - ret->start <= MAX_BYTES)
+		ret->size = end - ret->start;
 	return NULL;
 }
 
@@ -59,7 +58,7 @@ struct error *type_data_read(struct target *t, const struct image *img, int mino
 
 	if (err)
 		return err;
-	types.bytes = malloc(types.size);
+	types.bytes = malloc(types.size + 1);
 	err = types.bytes ? target_read(t, types.start, types.bytes, types.size) : &error_no_memory;
 	if (err)
 		type_data_release(&types);

@@ -23,8 +23,8 @@ struct type_data {
 	uint8_t *bytes;
 };
 
-/* Of the main program, Go 1.`minor`. The image has its functions. ERROR_UNSUPPORTED: the types are
- * not where they should be. */
+/* Of the main program, Go 1.`minor`. The image has its functions. If the types are not where they
+ * should be, there are none. */
 struct error *type_data_read(struct target *t, const struct image *img, int minor,
 			     struct type_data *ret) must_check;
 void type_data_release(struct type_data *types);

@@ -30,6 +30,8 @@ struct gospect_requests {
 	bool has_root;
 	regex_t part;
 	bool has_part;
+	regex_t client;
+	bool has_client;
 	uint64_t duration_ns; /* of the trace */
 };
 
@@ -45,6 +47,8 @@ void gospect_requests_destroy(struct gospect_requests *r)
 		regfree(&r->root);
 	if (r->has_part)
 		regfree(&r->part);
+	if (r->has_client)
+		regfree(&r->client);
 	free(r);
 }
 
@@ -63,6 +67,10 @@ static struct error *must_check compile(struct gospect_requests *r, const char *
 	r->has_root = true;
 	r->inferred.root = &r->root;
 	r->inferred.requests = &r->inner;
+	if (regcomp(&r->client, CLIENTS_REGEX, REG_EXTENDED | REG_NOSUB))
+		return &error_no_memory;
+	r->has_client = true;
+	r->inferred.client = &r->client;
 	return NULL;
 }
 

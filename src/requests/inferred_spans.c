@@ -13,6 +13,7 @@ enum { MAX_OPEN = 16 };
 
 struct open_part {
 	uint32_t function;
+	bool is_client;
 	uint64_t begin;
 };
 
@@ -50,7 +51,7 @@ static uint64_t find_root(const struct inferred_spans *s, const struct span_tabl
 }
 
 /* Properties of a function, in bits; 0: no memory. */
-enum { SEEN = 1, ROOT = 2, TOLD = 4, IN_STACKS = 8, PART = 16 };
+enum { SEEN = 1, ROOT = 2, TOLD = 4, IN_STACKS = 8, PART = 16, CLIENT = 32 };
 
 static uint64_t *function_of(struct inferred_spans *s, const struct span_tables *tables,
 			     uint32_t function)
@@ -63,6 +64,8 @@ static uint64_t *function_of(struct inferred_spans *s, const struct span_tables 
 	*known = regexec(s->root, name, 0, NULL, 0) ? SEEN : SEEN | ROOT;
 	if (s->part && !regexec(s->part, name, 0, NULL, 0))
 		*known |= PART;
+	else if (s->client && !regexec(s->client, name, 0, NULL, 0))
+		*known |= PART | CLIENT;
 	return known;
 }
 
@@ -143,6 +146,12 @@ static struct error *must_check pass(struct inferred_spans *s, const struct span
 
 /* ---- calls of parts ---- */
 
+/* Another call, further out, that has it within. */
+static bool is_counted_in(const struct open_part *outer, const struct open_part *part)
+{
+	return outer->function == part->function || (outer->is_client && part->is_client);
+}
+
 /* Ends the calls from this one on. Of calls of one function the outermost counts. */
 static struct error *must_check close_parts(struct inferred_spans *s, struct inferred_span *life,
 					    uint32_t first, uint64_t now)
@@ -153,7 +162,7 @@ static struct error *must_check close_parts(struct inferred_spans *s, struct inf
 		struct request_part part = {life->open[i].function, now - life->open[i].begin, 1};
 		uint32_t k = 0;
 
-		while (life->open[k].function != part.function)
+		while (k < i && !is_counted_in(&life->open[k], &life->open[i]))
 			k++;
 		if (k == i)
 			err = request_add_part(&s->requests->items[life->request - 1], &part);
@@ -164,14 +173,14 @@ static struct error *must_check close_parts(struct inferred_spans *s, struct inf
 
 /* A call of a function, or a return from it; one without its call began before the request. */
 static struct error *must_check pass_part(struct inferred_spans *s, struct inferred_span *life,
-					  const struct span *span)
+					  const struct span *span, bool is_client)
 {
 	uint32_t i = life->open_count;
 
 	if (span->moment == SPAN_CALL) {
 		if (life->request && life->open_count < MAX_OPEN)
 			life->open[life->open_count++] =
-				(struct open_part){span->function, span->begin};
+				(struct open_part){span->function, is_client, span->begin};
 		return NULL;
 	}
 	while (i && life->open[i - 1].function != span->function)
@@ -250,7 +259,7 @@ static struct error *must_check pass_moment(struct inferred_spans *s,
 	if (!known)
 		return &error_no_memory;
 	if (*known & PART && !(*known & ROOT))
-		return pass_part(s, life, span);
+		return pass_part(s, life, span, *known & CLIENT);
 	if (!(*known & ROOT))
 		return NULL;
 	*known |= TOLD;
@@ -269,7 +278,9 @@ static struct error *must_check pass_moment_within(struct inferred_spans *s,
 
 	if (!known)
 		return &error_no_memory;
-	return (*known & (PART | ROOT)) == PART ? pass_part(s, life, span) : NULL;
+	if ((*known & (PART | ROOT)) != PART)
+		return NULL;
+	return pass_part(s, life, span, *known & CLIENT);
 }
 
 static void take_facts(struct inferred_spans *s, const struct inferred_span *life,

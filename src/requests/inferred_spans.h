@@ -24,6 +24,7 @@
 struct inferred_spans {
 	const regex_t *root;       /* of the functions' names */
 	const regex_t *part;       /* of those whose calls are parts of a request; or NULL */
+	const regex_t *client;     /* likewise; of calls within one another the outermost counts */
 	struct requests *requests; /* the result */
 	struct map lives;          /* goid -> struct inferred_span * */
 	struct map functions; /* a name, in the spans' texts -> the properties of the function */

@@ -4,14 +4,13 @@ The program named knows of each request what it was; a trace has to know the sam
 """
 
 import json
-import signal
 import subprocess
 
 import pytest
 
-from lib import golang, gospect, grpc, perfetto, pprof, tracing
+from lib import golang, gospect, grpc, perfetto, pprof
 from lib.params import every_build
-from lib.process import wait_until
+from lib.requesting import offcpu, trace
 
 LONGEST_PATH = 200  # bytes that the agent copies
 FACTS = ("method", "path", "route", "peer", "status", "trace_id", "span_id")
@@ -26,25 +25,6 @@ GRPC_VERSIONS = ((golang.OLDEST, "v1.29.1"), (golang.OLDEST, "v1.46.2"), (golang
 def named(untouched):
     return lambda version=golang.NEWEST, mode=golang.PLAIN: untouched(
         golang.build("named", version, mode))
-
-
-def offcpu(program, command, *args):
-    process = gospect.start("offcpu", program.pid, "-n", 0, *args)
-    wait_until(lambda: tracing.is_patched(program.pid), 30, what="the agent")
-    answer = json.loads(program.ask(command))
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=100)
-    return answer, process.returncode, out.decode(), err.decode()
-
-
-def trace(program, command, file):
-    process = gospect.start("trace", "-p", program.pid, "-o", file)
-    wait_until(lambda: tracing.is_patched(program.pid), 30, what="the agent")
-    answer = json.loads(program.ask(command))
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=100)
-    assert process.returncode == 0 and " 0 lost" in err.decode(), err.decode()
-    return answer
 
 
 def as_shown(request):

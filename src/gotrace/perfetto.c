@@ -16,6 +16,7 @@
 #include "gotrace/event.h"
 #include "gotrace/label_text.h"
 #include "gotrace/perfetto_packets.h"
+#include "gotrace/perfetto_samples.h"
 #include "gotrace/perfetto_tracks.h"
 #include "gotrace/trace_format.h"
 #include "gotrace/trace_symbols.h"
@@ -95,6 +96,7 @@ struct trace_writer {
 	struct used names;  /* texts that are names of events, in this generation */
 	struct used values; /* texts that are labels */
 	struct used stacks;
+	struct perfetto_samples samples;
 	uint32_t ids;                /* last id of those, which have their own numbers here */
 	uint64_t fixed[FIXED_NAMES]; /* the generation that has this name */
 	struct map lives;            /* goid -> struct life * */
@@ -119,6 +121,7 @@ static struct error *create(const struct trace_writer_options *options, struct t
 	w->symbols.functions = options->functions;
 	w->generation = 1;
 	w->text = w->name = (struct strbuf)STRBUF_INIT;
+	w->samples = (struct perfetto_samples){&w->packets, &w->symbols, &w->options};
 	packets_init(&w->packets);
 	tracks_init(&w->tracks, &w->packets, options->process, options->pid);
 	*ret = w;
@@ -768,7 +771,7 @@ static void assist(struct trace_writer *w, const struct trace_step *step)
 
 static bool has_failed(const struct trace_writer *w)
 {
-	return w->failed || w->packets.failed || w->tracks.failed;
+	return w->failed || w->packets.failed || w->tracks.failed || w->samples.failed;
 }
 
 static struct error *write_step(void *arg, const struct trace_step *step)
@@ -792,6 +795,8 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 		label(w, step);
 	else if (step->op == OP_PARKED)
 		park(w, step);
+	else if (step->op == OP_CPU_SAMPLE)
+		perfetto_samples_add(&w->samples, step);
 	else
 		program(w, step);
 	return has_failed(w) ? &error_no_memory : NULL;
@@ -857,6 +862,7 @@ static void forget_generation(struct trace_writer *w)
 	used_clear(&w->names);
 	used_clear(&w->values);
 	used_clear(&w->stacks);
+	perfetto_samples_new_generation(&w->samples);
 	w->ids = 0;
 	trace_symbols_trim(&w->symbols);
 	w->first_ns = 0;
@@ -937,6 +943,7 @@ static void destroy(struct trace_writer *w)
 	used_release(&w->names);
 	used_release(&w->values);
 	used_release(&w->stacks);
+	perfetto_samples_release(&w->samples);
 	strbuf_release(&w->text);
 	strbuf_release(&w->name);
 	trace_symbols_release(&w->symbols);

@@ -14,6 +14,9 @@
 /* An event without its length. */
 #define MAX_EVENT 160
 
+/* What viewers take for the frequency of samples. */
+#define SAMPLES_A_SECOND 100
+
 /* Numbers from 64 on are private to a sequence. 6 is the clock of the trace. */
 enum { SEQUENCE = 1, CLOCK_TRACE = 6, CLOCK_OURS = 64 };
 enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
@@ -36,8 +39,22 @@ enum {
 	PACKET_COMPRESSED_PACKETS = 50,
 	PACKET_DEFAULTS = 59,
 	PACKET_TRACK_DESCRIPTOR = 60,
+	PACKET_PERF_SAMPLE = 66,
 
+	DEFAULTS_PERF_SAMPLE = 12,
 	DEFAULTS_TIMESTAMP_CLOCK_ID = 58,
+
+	PERF_DEFAULTS_TIMEBASE = 1,
+	TIMEBASE_FREQUENCY = 2,
+	TIMEBASE_COUNTER = 4,
+	SW_CPU_CLOCK = 1,
+
+	SAMPLE_CPU = 1,
+	SAMPLE_PID = 2,
+	SAMPLE_TID = 3,
+	SAMPLE_CALLSTACK_IID = 4,
+	SAMPLE_CPU_MODE = 5,
+	MODE_USER = 2,
 
 	SNAPSHOT_CLOCKS = 1,
 	CLOCK_ID = 1,
@@ -58,6 +75,17 @@ enum {
 
 	INTERNED_IID = 1,
 	INTERNED_TEXT = 2,
+
+	INTERNED_FRAMES = 6,
+	INTERNED_CALLSTACKS = 7,
+	INTERNED_MAPPINGS = 19,
+	FRAME_FUNCTION_NAME_ID = 2,
+	FRAME_MAPPING_ID = 3,
+	FRAME_REL_PC = 4,
+	FRAME_SOURCE_PATH_IID = 5,
+	FRAME_LINE_NUMBER = 6,
+	CALLSTACK_FRAME_IDS = 2,
+	MAPPING_PATH_STRING_IDS = 7,
 
 	TRACK_UUID = 1,
 	TRACK_NAME = 2,
@@ -216,7 +244,12 @@ void packets_begin(struct packets *p, uint64_t ns)
 					    [ARGUMENT_GOROUTINE] = "goroutine",
 					    [ARGUMENT_TASK] = "task"};
 	struct message packet = {.size = 0}, defaults = {.size = 0};
+	struct message perf = {.size = 0}, timebase = {.size = 0};
 
+	put(&timebase, TIMEBASE_FREQUENCY, SAMPLES_A_SECOND);
+	put(&timebase, TIMEBASE_COUNTER, SW_CPU_CLOCK);
+	put_message(&perf, PERF_DEFAULTS_TIMEBASE, &timebase);
+	put_message(&defaults, DEFAULTS_PERF_SAMPLE, &perf);
 	put(&defaults, DEFAULTS_TIMESTAMP_CLOCK_ID, CLOCK_OURS);
 	put(&packet, PACKET_SEQUENCE_ID, SEQUENCE);
 	put(&packet, PACKET_SEQUENCE_FLAGS, STATE_CLEARED);
@@ -288,6 +321,74 @@ void packets_intern(struct packets *p, enum packet_table table, uint64_t number,
 	strbuf_add(&p->raw, entry.bytes, entry.size);
 	add_bytes(&p->raw, INTERNED_TEXT, text, length);
 	end_packet(p);
+}
+
+/* A packet with one entry of a table. */
+static void intern_entry(struct packets *p, unsigned int table, const void *entry, size_t size)
+{
+	struct message head = {.size = 0};
+	size_t data_size = bytes_size(table, size);
+
+	put(&head, PACKET_SEQUENCE_ID, SEQUENCE);
+	put(&head, PACKET_SEQUENCE_FLAGS, STATE_NEEDED);
+	begin_bytes(&p->raw, FILE_PACKET, head.size + bytes_size(PACKET_INTERNED_DATA, data_size));
+	strbuf_add(&p->raw, head.bytes, head.size);
+	begin_bytes(&p->raw, PACKET_INTERNED_DATA, data_size);
+	add_bytes(&p->raw, table, entry, size);
+	end_packet(p);
+}
+
+void packets_mapping(struct packets *p, uint64_t number, uint64_t path)
+{
+	struct message entry = {.size = 0};
+
+	put(&entry, INTERNED_IID, number);
+	put(&entry, MAPPING_PATH_STRING_IDS, path);
+	intern_entry(p, INTERNED_MAPPINGS, entry.bytes, entry.size);
+}
+
+void packets_frame(struct packets *p, const struct packet_frame *frame)
+{
+	struct message entry = {.size = 0};
+
+	put(&entry, INTERNED_IID, frame->number);
+	put(&entry, FRAME_FUNCTION_NAME_ID, frame->function);
+	put(&entry, FRAME_MAPPING_ID, frame->mapping);
+	put(&entry, FRAME_REL_PC, frame->pc);
+	put(&entry, FRAME_SOURCE_PATH_IID, frame->file);
+	put(&entry, FRAME_LINE_NUMBER, frame->line);
+	intern_entry(p, INTERNED_FRAMES, entry.bytes, entry.size);
+}
+
+void packets_callstack(struct packets *p, uint64_t number, const uint64_t *frames, size_t count)
+{
+	_cleanup_strbuf_ struct strbuf entry = STRBUF_INIT;
+
+	strbuf_add_uvarint(&entry, TAG(INTERNED_IID, NUMBER));
+	strbuf_add_uvarint(&entry, number);
+	for (size_t i = 0; i < count; i++) {
+		strbuf_add_uvarint(&entry, TAG(CALLSTACK_FRAME_IDS, NUMBER));
+		strbuf_add_uvarint(&entry, frames[i]);
+	}
+	p->failed |= entry.failed;
+	intern_entry(p, INTERNED_CALLSTACKS, entry.data, entry.length);
+}
+
+void packets_sample(struct packets *p, const struct packet_sample *sample)
+{
+	struct message packet = {.size = 0}, perf = {.size = 0};
+
+	put(&perf, SAMPLE_CPU, 0); /* not known */
+	put(&perf, SAMPLE_PID, sample->pid);
+	put(&perf, SAMPLE_TID, sample->tid);
+	put(&perf, SAMPLE_CALLSTACK_IID, sample->stack);
+	put(&perf, SAMPLE_CPU_MODE, MODE_USER);
+	put(&packet, PACKET_TIMESTAMP, sample->ns - p->last_ns);
+	put(&packet, PACKET_SEQUENCE_ID, SEQUENCE);
+	put(&packet, PACKET_SEQUENCE_FLAGS, STATE_NEEDED);
+	put_message(&packet, PACKET_PERF_SAMPLE, &perf);
+	p->last_ns = sample->ns;
+	add_packet(p, &packet);
 }
 
 static void add_process(struct strbuf *to, const struct packet_track *track)

@@ -69,13 +69,43 @@ struct packet_track {
 };
 
 /* Interned data: field numbers of InternedData. */
-enum packet_table { TABLE_EVENT_NAMES = 2, TABLE_ARGUMENT_NAMES = 3, TABLE_TEXTS = 29 };
+enum packet_table {
+	TABLE_EVENT_NAMES = 2,
+	TABLE_ARGUMENT_NAMES = 3,
+	TABLE_FUNCTION_NAMES = 5,
+	TABLE_MAPPING_PATHS = 17,
+	TABLE_SOURCE_PATHS = 18,
+	TABLE_TEXTS = 29,
+};
+
+/* A frame of a stack; its texts and its mapping are interned. */
+struct packet_frame {
+	uint64_t number;
+	uint64_t function;
+	uint64_t file;
+	uint64_t mapping;
+	uint64_t pc;
+	uint32_t line;
+};
+
+/* A CPU sample. */
+struct packet_sample {
+	uint64_t ns;
+	uint64_t pid;
+	uint64_t tid;
+	uint64_t stack;
+};
 
 /* Begins a generation, which can be read without those before it. */
 void packets_begin(struct packets *p, uint64_t ns);
 void packets_event(struct packets *p, const struct packet_event *ev);
 void packets_intern(struct packets *p, enum packet_table table, uint64_t number, const char *text,
 		    size_t length);
+void packets_mapping(struct packets *p, uint64_t number, uint64_t path);
+void packets_frame(struct packets *p, const struct packet_frame *frame);
+/* Frames by their numbers, the outermost first. */
+void packets_callstack(struct packets *p, uint64_t number, const uint64_t *frames, size_t count);
+void packets_sample(struct packets *p, const struct packet_sample *sample);
 void packets_track(struct packets *p, const struct packet_track *track);
 /* Moves all of the generation into `packed`. */
 void packets_complete(struct packets *p);

@@ -32,18 +32,25 @@ static bool add_frame(struct trace_symbols *symbols, uint64_t pc, const struct g
 #define MAX_KEPT (1u << 19)
 
 /* The reader requires a file for each frame. */
-static struct go_frame unknown_frame(void)
+static struct go_frame outside_frame(void)
 {
-	return (struct go_frame){.function = "[unknown]", .file = "?", .line = 1};
+	struct go_frame frame = {.function = "[unknown]"};
+
+	pclntab_frames(NULL, STACK_PC_OUTSIDE, &frame, 1);
+	frame.file = "?";
+	frame.line = 1;
+	return frame;
 }
 
 static bool symbolize(struct trace_symbols *symbols, uint64_t word, uint64_t *slot)
 {
 	struct go_frame frames[MAX_INLINED];
 	size_t count = pclntab_frames(symbols->functions, word, frames, MAX_INLINED), first;
+	bool is_outside;
 
-	if (!count)
-		frames[count++] = unknown_frame();
+	is_outside = !count;
+	if (is_outside)
+		frames[count++] = outside_frame();
 	first = symbols->count;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t pc = stack_pc_address(word) | (uint64_t)(count - 1 - i) << INLINED_SHIFT;
@@ -52,6 +59,7 @@ static bool symbolize(struct trace_symbols *symbols, uint64_t word, uint64_t *sl
 			frames[i].file = "?";
 		if (!add_frame(symbols, pc, &frames[i]))
 			return false;
+		symbols->frames[symbols->count - 1].outside = is_outside;
 	}
 	*slot = first << 8 | (symbols->count - first);
 	return true;
@@ -106,7 +114,9 @@ bool trace_symbols_stack(struct trace_symbols *symbols, const struct stack *stac
 		if (!frames)
 			return false;
 		for (size_t k = 0; k < n && count < max; k++) {
-			if (!is_hidden(symbols, &frames[k], inner.pc ? &inner : NULL))
+			/* Calls within C code are one frame. */
+			if (!is_hidden(symbols, &frames[k], inner.pc ? &inner : NULL) &&
+			    !(frames[k].outside && inner.outside))
 				ret[count++] = frames[k];
 			inner = frames[k];
 		}

@@ -27,6 +27,7 @@ struct trace_frame {
 	uint32_t file;
 	uint32_t line;
 	bool wrapper; /* hidden, unless it called a function that panics */
+	bool outside; /* of C code, or of the vDSO */
 };
 
 struct trace_symbols {

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lib import golang, gospect, gotrace, pprof
+from lib import golang, gospect, gotrace, perfetto, pprof
 from lib.traced import tracing
 
 # Of a few hundred shares one is off by 4.5 standard errors once in 100,000 times.
@@ -95,6 +95,29 @@ def assert_split_by_function(file, goroutines, trace):
         assert sum(s["count"] for s in running) == samples
         assert {s["frames"][0]["func"] for s in running} == set(spent)
     assert deviation(some, all_, 0.25) < SIGMAS
+
+
+def test_perfetto_shows_them_as_samples_of_threads(targets, tmp_path):
+    """While a goroutine is on a thread's track, the samples of the thread are of its function."""
+    if not perfetto.protos():
+        pytest.skip("the package perfetto cannot be had from PyPI")
+    program = targets.start("sampled")
+    with tracing(program, tmp_path / "t.pftrace", "--cpu", HZ) as t:
+        goroutines = json.loads(program.ask(f"run 800 {tmp_path / 'own.pb.gz'}"))
+    if "no CPU samples" in t.err:
+        pytest.skip("the kernel does not permit perf events here")
+    trace = perfetto.Trace((tmp_path / "t.pftrace").read_bytes())
+    assert not trace.wrong, trace.wrong[:3]
+    right = 0
+    for time, thread, functions in trace.samples:
+        found = [re.fullmatch(r"main\.f(\d)", name) for name in functions]
+        for match in filter(None, found):
+            names = {name for track in trace.tracks.values() if track.name == f"thread {thread}"
+                     for name, begin, end in track.slices if begin <= time <= end}
+            right += any(name.startswith(f"G{goroutines[f'r{match[1]}']} ") for name in names)
+            assert "main.serve" in functions
+    ours = sum(any(name.startswith("main.f") for name in functions) for _, _, functions in trace.samples)
+    assert ours > 20 and right >= 0.98 * ours, (ours, right)
 
 
 def test_without_permission_a_trace_says_so_once_and_goes_on(targets, tmp_path):

@@ -60,6 +60,8 @@ class Trace:
         self.clocks = {}  # ours -> its time
         self.clock = None
         self.packets = 0
+        self.functions, self.frames, self.callstacks, self.mappings = {}, {}, {}, {}
+        self.samples = []  # (time, thread, functions from the innermost on)
         self.read(data)
 
     def read(self, data):
@@ -77,6 +79,7 @@ class Trace:
             self.wrong.append(f"a packet of no sequence: {packet}")
         if packet.sequence_flags & 1:
             self.names, self.values, self.annotations = {}, {}, {}
+            self.functions, self.frames, self.callstacks, self.mappings = {}, {}, {}, {}
             self.clock = packet.trace_packet_defaults.timestamp_clock_id
         for clock in packet.clock_snapshot.clocks:
             self.clocks[clock.clock_id] = clock.timestamp
@@ -88,12 +91,30 @@ class Trace:
             for entry in entries:
                 if table.setdefault(entry.iid, text(entry)) != text(entry):
                     self.wrong.append(f"{entry.iid} is {table[entry.iid]!r} and {text(entry)!r}")
+        self.intern_stacks(data)
         if packet.HasField("track_descriptor"):
             self.describe(packet.track_descriptor)
         if packet.HasField("track_event"):
             # The clock is incremental: the time since the packet before.
             self.clocks[self.clock] += packet.timestamp
             self.event(self.clocks[self.clock], packet.track_event)
+        if packet.HasField("perf_sample"):
+            self.clocks[self.clock] += packet.timestamp
+            self.sample(self.clocks[self.clock], packet.perf_sample)
+
+    def intern_stacks(self, data):
+        self.functions.update((e.iid, e.str.decode()) for e in data.function_names)
+        self.mappings.update((e.iid, e) for e in data.mappings)
+        self.frames.update((e.iid, e) for e in data.frames)
+        self.callstacks.update((e.iid, list(e.frame_ids)) for e in data.callstacks)
+
+    def sample(self, time, sample):
+        frames = [self.frames[iid] for iid in self.callstacks[sample.callstack_iid]]
+        if any(f.mapping_id not in self.mappings or not f.iid for f in frames):
+            self.wrong.append("a frame without a mapping, which viewers skip")
+        if sample.pid != self.process.pid:
+            self.wrong.append(f"a sample of another process: {sample}")
+        self.samples.append((time, sample.tid, [self.functions[f.function_name_id] for f in reversed(frames)]))
 
     def describe(self, descriptor):
         track = self.tracks[descriptor.uuid]

@@ -14,6 +14,9 @@ enum gospect_requests_flags {
 	/* All requests that came with one trace id (W3C traceparent) are one, named by it. Others
 	 * are left out. */
 	GOSPECT_REQUESTS_BY_TRACE = 4,
+	/* Requests have what was allocated for them. Only traces that were made with
+	 * GOSPECT_TRACE_ALLOC say it; about any other there is a remark. */
+	GOSPECT_REQUESTS_ALLOC = 8,
 };
 
 struct gospect_requests_options {
@@ -127,6 +130,32 @@ struct gospect_request_part {
 	uint64_t count;
 };
 
+struct gospect_allocation_stack {
+	uint64_t bytes;
+	uint64_t objects;
+	uint64_t bytes_error;
+	uint64_t objects_error;
+	uint64_t samples;
+	/* Without the runtime's functions at its beginning, as in heap profiles. */
+	const struct gospect_stack *stack;
+};
+
+/*
+ * What was allocated: an estimate from the allocations that the program's heap profile samples, one
+ * in runtime.MemProfileRate bytes, scaled as runtime/pprof does. The true values are at most
+ * `bytes_error` and `objects_error` away from it (95 % confidence); 0: it is exact, as with a rate
+ * of 1, or, of objects, nothing was sampled.
+ */
+struct gospect_allocations {
+	uint64_t bytes;
+	uint64_t objects;
+	uint64_t bytes_error;
+	uint64_t objects_error;
+	uint64_t samples;
+	size_t stack_count;
+	const struct gospect_allocation_stack *const *stacks; /* most bytes first */
+};
+
 /* Times of all goroutines added up, except elapsed_ns: one waits while another runs. */
 struct gospect_request {
 	const char *name;   /* the label's value, or the function */
@@ -164,6 +193,8 @@ struct gospect_request {
 	size_t running_count;                           /* 0: the trace has no CPU sample of it */
 	const struct gospect_running_function *running; /* longest first */
 	const char *status_name; /* "404"; of gRPC "NotFound"; "": not known */
+	/* With GOSPECT_REQUESTS_ALLOC; else NULL. */
+	const struct gospect_allocations *allocated;
 };
 
 /* How many there are. */
@@ -191,6 +222,8 @@ struct gospect_request_group {
 	uint64_t waiting_ns;
 	size_t running_count;
 	const struct gospect_running_function *running; /* longest first */
+	/* By requests that were not cut, without stacks; with GOSPECT_REQUESTS_ALLOC, else NULL. */
+	const struct gospect_allocations *allocated;
 };
 
 /* Likewise, the group with the slowest requests (p99_ns) first. */
@@ -214,6 +247,17 @@ gospect_requests_profile(const struct gospect_requests *requests, struct gospect
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_requests_wakers(const struct gospect_requests *requests, struct gospect_profile **ret);
+
+/*
+ * Likewise, of what was allocated, with GOSPECT_REQUESTS_ALLOC: a profile of memory with the types
+ * alloc_objects and alloc_space, and the same labels.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_requests_allocations(const struct gospect_requests *requests, struct gospect_profile **ret);
+
+/* What was allocated in the whole trace, in requests and elsewhere, without stacks. */
+GOSPECT_API void gospect_requests_allocated(const struct gospect_requests *requests,
+					    struct gospect_allocations *ret);
 
 GOSPECT_END
 

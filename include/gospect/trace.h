@@ -18,6 +18,9 @@ enum gospect_trace_flags {
 	GOSPECT_TRACE_IN_MEMORY = 2, /* to no file and no sink: gospect_trace_bytes() has it */
 	GOSPECT_TRACE_NO_NAMES = 4,  /* requests without method, path, route, status, peer, trace */
 	GOSPECT_TRACE_NO_CPU = 8,    /* without samples of what runs */
+	/* Also records allocations: those that the program's heap profile samples. Then
+	 * gospect_trace_begin() fails if the program keeps no heap profile. */
+	GOSPECT_TRACE_ALLOC = 16,
 };
 
 /* Frames of a stack at most. */

@@ -102,6 +102,7 @@ enum agent_hook {
 	HOOK_SWEEP_DONE_FOUND,
 	HOOK_SWEEP_DONE_NONE,
 	HOOK_SWEEP_DONE_RECLAIM,
+	HOOK_ALLOC,
 	HOOKS
 };
 
@@ -201,6 +202,8 @@ struct agent_config {
 	struct agent_range entersyscallblock, assist, retake, for_each_p;
 	struct agent_range exitsyscall_no_p, gosched, gosched_m, goschedguarded_m, async_preempt2;
 	struct agent_range cache_span, deduct_sweep_credit, reclaim, sweepone, reclaim_chunk;
+	uint64_t mem_profile_rate;  /* address of runtime.MemProfileRate; 0: no HOOK_ALLOC */
+	uint32_t alloc_size_in_rcx; /* where mProf_Malloc gets the size; else in RBX */
 };
 
 _Static_assert(offsetof(struct agent_config, text) == 64, "what is frequent is in one line");

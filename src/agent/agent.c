@@ -547,6 +547,22 @@ NOINLINE void on_sweep_done(const struct call *c)
 	record_rare(c, RECORD_SWEEP_END, 2, runner_goid(c), c->slot->swept, 0);
 }
 
+/* ---- allocations ---- */
+
+/* mProf_Malloc: its arguments are the object and its size, from Go 1.23 on the M before them. */
+NOINLINE void on_alloc(const struct call *c)
+{
+	const struct agent_config *k = c->config;
+	uint64_t size = k->alloc_size_in_rcx ? c->r->rcx : c->r->rbx;
+	uint32_t stack = stack_of_runner(c);
+	uint8_t *at = record_begin(c, RECORD_ALLOC, AGENT_MAX_RECORD);
+
+	if (!at)
+		return;
+	at = put(put(at, runner_goid(c)), stack);
+	record_end(c, put(put(at, size), word(k->mem_profile_rate, 0)));
+}
+
 NOINLINE void on_other(const struct call *c)
 {
 	const struct agent_config *k = c->config;
@@ -598,6 +614,9 @@ NOINLINE void on_other(const struct call *c)
 		break;
 	case HOOK_LABELS:
 		record_labels(c, goid(c, c->g), c->g, c->r->rax);
+		break;
+	case HOOK_ALLOC:
+		on_alloc(c);
 		break;
 	default:
 		on_annotation(c);

@@ -60,8 +60,9 @@ struct report_requests {
 	bool by_function;    /* groups by function, not by a label */
 	bool by_trace;       /* a row is a trace id's */
 	bool groups;
-	bool paths;  /* critical paths, not places */
-	size_t rows; /* at most; 0: all */
+	bool paths;       /* critical paths, not places */
+	bool allocations; /* also what was allocated */
+	size_t rows;      /* at most; 0: all */
 };
 
 struct error *report_write_requests(const struct gospect_requests *requests,

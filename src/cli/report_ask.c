@@ -21,7 +21,8 @@ enum {
 	KEY_ROUTE,
 	KEY_SLOWER,
 	KEY_AGAINST,
-	KEY_SPAN
+	KEY_SPAN,
+	KEY_ALLOC
 };
 
 static const struct argp_option options[] = {
@@ -58,6 +59,10 @@ static const struct argp_option options[] = {
 	{"critical-path", KEY_PATHS, NULL, 0,
 	 "Traces only: show the critical path of each request: what the goroutines that it waited for "
 	 "did meanwhile",
+	 5},
+	{"alloc", KEY_ALLOC, NULL, 0,
+	 "Traces only: show what was allocated for each request, route or label, and where; profiles are of bytes. "
+	 "Needs a trace that was recorded with --alloc",
 	 5},
 	{"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 5},
 	{0}};
@@ -143,6 +148,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_AGAINST:
 		ask->against = true;
 		return 0;
+	case KEY_ALLOC:
+		ask->allocations = true;
+		return 0;
 	case KEY_SLOWER:
 		return parse_duration_option(arg, 1e-6, 1e6, &ask->slower, state);
 	case 'n':
@@ -223,12 +231,32 @@ static struct error *check_selection(const struct report_ask *ask, const char *v
 	return check_regex(ask->route, verb);
 }
 
+/* Without --by, rows are requests. */
+static struct error *check_allocations(struct report_ask *ask, const char *verb)
+{
+	bool labels = ask->table.key == GOSPECT_GROUP_LABEL;
+
+	if (!ask->allocations)
+		return NULL;
+	if (!ask->is_chosen)
+		ask->by_function = true;
+	if (ask->only || ask->compares || ask->machine || ask->wakers || ask->against ||
+	    (!ask->by_function && !labels))
+		return error_format(
+			ERROR_USAGE,
+			"%s: --alloc needs --by request, --by trace, --by label:KEY or --root, without --only, --diff, --wakers or --against-fast",
+			verb);
+	return NULL;
+}
+
 struct error *report_ask_check(struct report_ask *ask, const struct output_options *output,
 			       const char *verb)
 {
 	bool labels = ask->table.key == GOSPECT_GROUP_LABEL;
-	struct error *err;
+	struct error *err = check_allocations(ask, verb);
 
+	if (err)
+		return err;
 	if (ask->only && ask->compares)
 		return error_format(ERROR_USAGE, "%s: --only and --diff are mutually exclusive",
 				    verb);
@@ -275,7 +303,8 @@ struct error *report_ask_check(struct report_ask *ask, const struct output_optio
 static bool by_request(const struct report_ask *ask)
 {
 	return (ask->by_function || ask->table.key == GOSPECT_GROUP_LABEL) &&
-	       (!ask->format || report_ask_selects(ask)) && !ask->only && !ask->compares;
+	       (!ask->format || ask->allocations || report_ask_selects(ask)) && !ask->only &&
+	       !ask->compares;
 }
 
 static struct error *check_kind(const struct report_ask *ask, const struct report_file *file)
@@ -296,6 +325,9 @@ static struct error *check_kind(const struct report_ask *ask, const struct repor
 		return error_format(
 			ERROR_USAGE,
 			"--critical-path needs an execution trace; this file is not one");
+	if (kind != GOSPECT_RECORDED_TRACE && ask->allocations)
+		return error_format(ERROR_USAGE,
+				    "--alloc needs an execution trace; this file is not one");
 	if (kind != GOSPECT_RECORDED_TRACE && report_ask_selects(ask))
 		return error_format(
 			ERROR_USAGE,
@@ -337,7 +369,8 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 		.remark = fast ? NULL : say_remark,
 		.flags = (ask->paths ? GOSPECT_REQUESTS_PATHS : 0) |
 			 (ask->per_route ? GOSPECT_REQUESTS_PER_ROUTE : 0) |
-			 (ask->by_trace ? GOSPECT_REQUESTS_BY_TRACE : 0),
+			 (ask->by_trace ? GOSPECT_REQUESTS_BY_TRACE : 0) |
+			 (ask->allocations ? GOSPECT_REQUESTS_ALLOC : 0),
 		.route = ask->route,
 		.part = ask->span,
 		.slower_ns = fast ? 0 : ask->slower * 1e9,
@@ -365,8 +398,9 @@ static struct error *write_request_profile(const struct report_ask *ask,
 {
 	struct gospect_profile *profile = NULL;
 	struct error *err =
-		library_error(ask->wakers ? gospect_requests_wakers(requests, &profile)
-					  : gospect_requests_profile(requests, &profile));
+		library_error(ask->allocations ? gospect_requests_allocations(requests, &profile)
+			      : ask->wakers    ? gospect_requests_wakers(requests, &profile)
+					       : gospect_requests_profile(requests, &profile));
 
 	if (!err)
 		err = source_add(ask->source, profile);
@@ -416,6 +450,7 @@ static struct error *write_requests(const struct report_ask *ask, const struct r
 				      .by_trace = ask->by_trace,
 				      .groups = ask->groups,
 				      .paths = ask->paths,
+				      .allocations = ask->allocations,
 				      .rows = ask->table.rows};
 	struct gospect_requests *requests = NULL;
 	struct error *err = read_requests(ask, file, false, &requests);
@@ -533,7 +568,8 @@ static struct error *write_trace(struct report_ask *ask, struct report_file *fil
 		return write_machine(ask, file, out);
 	if (by_request(ask) || ask->by_function) {
 		err = write_requests(ask, file, out);
-		if (!err || err->code != ERROR_FAILED || !ask->defaulted || report_ask_selects(ask))
+		if (!err || err->code != ERROR_FAILED || !ask->defaulted || ask->allocations ||
+		    report_ask_selects(ask))
 			return err;
 		say("%s; here is each start function", err->message);
 		error_destroy(err);

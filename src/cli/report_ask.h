@@ -27,6 +27,7 @@ struct report_ask {
 	bool by_trace;      /* --by trace: a row is all requests of one trace id */
 	const char *span;   /* of --span: a regular expression; NULL: none */
 	bool against;       /* --against-fast was given */
+	bool allocations;   /* --alloc was given */
 	bool rows_given;    /* -n was given */
 	bool compares;      /* set by the verb: it compares two files */
 };
@@ -37,7 +38,7 @@ struct report_ask {
 	}
 
 /* --by, --root, --per, --route, --slower, --against-fast, --span, --only, --wakers,
- * --critical-path, -n,
+ * --critical-path, --alloc, -n,
  * --source: a child parser; its input is struct report_ask. */
 extern const struct argp report_ask_argp;
 

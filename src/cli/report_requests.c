@@ -102,6 +102,44 @@ static void print_parts(const struct gospect_request *r, FILE *out)
 	}
 }
 
+/* "12.3 MiB (±1.2 MiB) in 4,000 objects" */
+static void add_allocated(struct strbuf *line, const struct gospect_allocations *a)
+{
+	char bytes[16], error[16];
+
+	if (!a->samples && a->bytes_error) {
+		strbuf_addf(line, "less than %s", report_bytes(a->bytes_error, bytes));
+		return;
+	}
+	strbuf_adds(line, report_bytes(a->bytes, bytes));
+	if (a->bytes_error)
+		strbuf_addf(line, " (±%s)", report_bytes(a->bytes_error, error));
+	strbuf_addf(line, " in %lu object%s", a->objects, a->objects == 1 ? "" : "s");
+}
+
+/* What was allocated, and where the most. */
+static void print_allocations(const struct gospect_request *r, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	char bytes[16];
+
+	strbuf_addf(&line, "%*s %9s  ", place_indent(out), "", "allocated");
+	add_allocated(&line, r->allocated);
+	terminal_write_line(&line, out);
+	for (size_t i = 0; i < r->allocated->stack_count && i < MAX_PLACES; i++) {
+		const struct gospect_allocation_stack *s = r->allocated->stacks[i];
+		const struct gospect_frame *frame = telling_frame(s->stack);
+
+		strbuf_addf(&line, "%*s %9s  ", place_indent(out), "",
+			    report_bytes(s->bytes, bytes));
+		if (frame && *frame->function)
+			strbuf_addf(&line, "in %s:%d, ", function_name(frame->function, out),
+				    frame->line);
+		strbuf_addf(&line, "%lu object%s", s->objects, s->objects == 1 ? "" : "s");
+		terminal_write_line(&line, out);
+	}
+}
+
 /* Columns of a number. */
 static int number_width(bool narrow)
 {
@@ -171,6 +209,8 @@ static void print_request(const struct gospect_request *r, const struct report_r
 		strbuf_addf(&line, " (%s of it uncertain)", report_time(r->uncertain_ns, time));
 	terminal_write_line(&line, out);
 	print_parts(r, out);
+	if (how->allocations)
+		print_allocations(r, out);
 	if (how->paths) {
 		report_print_path(r, out);
 		return;
@@ -220,6 +260,17 @@ static void add_group_numbers(struct strbuf *line, const struct gospect_request_
 		    g->total_ns ? 100.0 * g->waiting_ns / g->total_ns : 0);
 }
 
+static void add_group_allocated(struct strbuf *line, const struct gospect_allocations *a,
+				bool narrow)
+{
+	char text[16];
+
+	add_number(line, narrow, report_bytes(a->bytes, text));
+	if (!narrow)
+		strbuf_addf(line, "%*s %*lu  ", number_width(narrow),
+			    report_bytes(a->bytes_error, text), number_width(narrow), a->objects);
+}
+
 static int print_group(void *arg, const struct gospect_request_group *g)
 {
 	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
@@ -229,6 +280,8 @@ static int print_group(void *arg, const struct gospect_request_group *g)
 	if (!report_rows_next(&w->rows))
 		return 0;
 	add_group_numbers(&line, g, narrow);
+	if (w->how->allocations)
+		add_group_allocated(&line, g->allocated, narrow);
 	if (groups_are_named(w->how))
 		add_name(&line, w->how->per ? g->name : function_name(g->name, w->rows.out));
 	else
@@ -243,6 +296,13 @@ static int print_group(void *arg, const struct gospect_request_group *g)
 	return 0;
 }
 
+static const char *allocated_heading(const struct report_requests *how, bool narrow)
+{
+	if (!how->allocations)
+		return "";
+	return narrow ? "   ALLOC " : "ALLOCATED         ±   OBJECTS  ";
+}
+
 static struct error *write_groups(const struct gospect_requests *requests,
 				  const struct report_requests *how, FILE *out)
 {
@@ -252,10 +312,10 @@ static struct error *write_groups(const struct gospect_requests *requests,
 	int width = number_width(narrow);
 	struct error *err;
 
-	terminal_line(out, "%*s %*s %s%*s %*s %s%*s  %s", width, "REQUESTS", width, "P50",
+	terminal_line(out, "%*s %*s %s%*s %*s %s%*s  %s%s", width, "REQUESTS", width, "P50",
 		      narrow ? "" : "      P90 ", width, "P99", width, "MAX",
 		      narrow ? "" : "  RUNNING  RUNNABLE   SYSCALL ", width, "BLOCKED",
-		      groups_are_named(how) ? named : "");
+		      allocated_heading(how, narrow), groups_are_named(how) ? named : "");
 	err = library_error(gospect_requests_groups(requests, print_group, &w));
 	if (!err)
 		report_rows_end(&w.rows);
@@ -296,6 +356,39 @@ struct error *report_write_requests(const struct gospect_requests *requests,
 }
 
 /* ---- JSON ---- */
+
+/* Of struct gospect_allocations and of one of its stacks. */
+#define add_estimate(o, a)                                                 \
+	do {                                                               \
+		report_add_number(o, "bytes", (a)->bytes);                 \
+		report_add_number(o, "bytes_error", (a)->bytes_error);     \
+		report_add_number(o, "objects", (a)->objects);             \
+		report_add_number(o, "objects_error", (a)->objects_error); \
+		report_add_number(o, "samples", (a)->samples);             \
+	} while (0)
+
+static struct json_object *allocated_json(const struct gospect_allocations *a)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_estimate(o, a);
+	return o;
+}
+
+static struct json_object *allocations_json(const struct gospect_allocations *a)
+{
+	struct json_object *o = allocated_json(a), *list = json_object_new_array();
+
+	for (size_t i = 0; i < a->stack_count; i++) {
+		struct json_object *stack = json_object_new_object();
+
+		add_estimate(stack, a->stacks[i]);
+		json_object_object_add(stack, "frames", report_frames_json(a->stacks[i]->stack));
+		json_object_array_add(list, stack);
+	}
+	json_object_object_add(o, "stacks", list);
+	return o;
+}
 
 #define add_states(o, r)                                               \
 	do {                                                           \
@@ -417,6 +510,8 @@ static struct json_object *request_json(const struct gospect_request *r,
 	json_object_object_add(o, "running", running_json(r->running, r->running_count));
 	if (r->part_count)
 		json_object_object_add(o, "spans", parts_json(r));
+	if (r->allocated)
+		json_object_object_add(o, "allocated", allocations_json(r->allocated));
 	add_places(o, r);
 	if (how->paths)
 		json_object_object_add(o, "critical_path", report_path_json(r));
@@ -436,6 +531,8 @@ static struct json_object *group_json(const struct gospect_request_group *g)
 	report_add_number(o, "max_ns", g->max_ns);
 	add_states(o, g);
 	json_object_object_add(o, "running", running_json(g->running, g->running_count));
+	if (g->allocated)
+		json_object_object_add(o, "allocated", allocated_json(g->allocated));
 	return o;
 }
 

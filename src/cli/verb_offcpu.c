@@ -90,12 +90,13 @@ static const struct argp argp = {
 static bool has_fallback(const struct report_ask *ask)
 {
 	return ask->by_function && !ask->root && !ask->groups && !ask->by_trace &&
-	       !report_ask_selects(ask);
+	       !ask->allocations && !report_ask_selects(ask);
 }
 
 static bool needs_trace(const struct report_ask *ask)
 {
-	return ask->wakers || ask->machine || ask->paths || report_ask_selects(ask) || ask->span;
+	return ask->wakers || ask->machine || ask->paths || report_ask_selects(ask) || ask->span ||
+	       ask->allocations;
 }
 
 /* Samples cannot tell one call of a handler from the next. */
@@ -120,7 +121,7 @@ static struct error *check(struct offcpu_verb *v)
 	if (!err && v->sampled && needs_trace(&v->ask))
 		return error_format(
 			ERROR_USAGE,
-			"offcpu: --wakers, --critical-path, --route, --slower, --span and --by machine need a trace; omit --sampled");
+			"offcpu: --wakers, --critical-path, --route, --slower, --span, --alloc and --by machine need a trace; omit --sampled");
 	if (!err && v->sampled && (v->ask.groups || (v->ask.by_function && !has_fallback(&v->ask))))
 		return error_format(
 			ERROR_USAGE,
@@ -151,7 +152,8 @@ static struct error *trace(const struct offcpu_verb *v, struct cli_target *s,
 		.max_pause = v->max_pause,
 		/* The function that a request is a call of is far out in the stack. */
 		.stack_depth = v->ask.by_function ? GOSPECT_TRACE_MOST_DEPTH : 0,
-		.flags = GOSPECT_TRACE_IN_MEMORY | (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0),
+		.flags = GOSPECT_TRACE_IN_MEMORY | (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
+			 (v->ask.allocations ? GOSPECT_TRACE_ALLOC : 0),
 		.root = root.length ? root.data : NULL,
 	};
 

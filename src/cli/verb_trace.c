@@ -18,7 +18,8 @@ enum {
 	KEY_WHEN,
 	KEY_KEEP,
 	KEY_CPU,
-	KEY_NO_CPU
+	KEY_NO_CPU,
+	KEY_ALLOC
 };
 
 /* Conditions; the library has a lower limit. */
@@ -34,50 +35,54 @@ struct trace_verb {
 	size_t when_count;
 	bool no_names;      /* of requests */
 	bool no_cpu;        /* no samples of what runs */
+	bool allocations;   /* --alloc */
 	bool makes_page;    /* writes an HTML page of a trace in memory */
 	struct outfile out; /* the page */
 };
 
-static const struct argp_option options[] =
-	{{NULL, 0, NULL, 0, "Trace:", 4},
-	 {"duration", 'd', "DURATION", 0,
-	  "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
-	 {"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
-	 {"flight", KEY_FLIGHT, "DURATION", 0,
-	  "Keep only the last DURATION, in memory. SIGUSR1, an interrupt and the end of the target "
-	  "write it to a new file",
-	  4},
-	 {"when", KEY_WHEN, "CONDITION", 0,
-	  "With --flight: also write the file when this is true, as 'request > 500ms', "
-	  "'lock > 100ms', 'runnable > 20ms', 'stop > 5ms', 'goroutines > 10000', 'heap > 1GB', "
-	  "'call REGEX' or panic; may be given several times",
-	  4},
-	 {"keep", KEY_KEEP, "N", 0, "With --flight: remove the oldest of more than N files", 4},
-	 {"stack-depth", KEY_STACK_DEPTH, "N", 0,
-	  "Record at most this many frames of a stack (32); 0 records none", 4},
-	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	  "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
-	  "a thread",
-	  4},
-	 {"root", KEY_ROOT, "REGEX", 0,
-	  "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
-	  "handlers are always recorded",
-	  4},
-	 {"no-names", KEY_NO_NAMES, NULL, 0,
-	  "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
-	  "do not record what they ask databases and other servers",
-	  4},
-	 {"cpu", KEY_CPU, "HZ", 0,
-	  "Sample what each thread runs, HZ times (100) in a second of its CPU time; where the "
-	  "kernel does not permit that, the trace goes on without",
-	  4},
-	 {"no-cpu", KEY_NO_CPU, NULL, 0, "Do not sample what threads run", 4},
-	 {"wire", KEY_WIRE, "VERSION", 0,
-	  "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. The newer two need "
-	  "tools of that version. They also have the stacks of goroutines that never run",
-	  4},
-	 {"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Trace:", 4},
+	{"duration", 'd', "DURATION", 0,
+	 "Stop after DURATION, as 10s, 500ms or 2m (default: when interrupted)", 4},
+	{"max-size", KEY_MAX_SIZE, "MB", 0, "Stop when the trace has this size (256)", 4},
+	{"flight", KEY_FLIGHT, "DURATION", 0,
+	 "Keep only the last DURATION, in memory. SIGUSR1, an interrupt and the end of the target "
+	 "write it to a new file",
+	 4},
+	{"when", KEY_WHEN, "CONDITION", 0,
+	 "With --flight: also write the file when this is true, as 'request > 500ms', "
+	 "'lock > 100ms', 'runnable > 20ms', 'stop > 5ms', 'goroutines > 10000', 'heap > 1GB', "
+	 "'call REGEX' or panic; may be given several times",
+	 4},
+	{"keep", KEY_KEEP, "N", 0, "With --flight: remove the oldest of more than N files", 4},
+	{"stack-depth", KEY_STACK_DEPTH, "N", 0,
+	 "Record at most this many frames of a stack (32); 0 records none", 4},
+	{"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
+	 "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
+	 "a thread",
+	 4},
+	{"root", KEY_ROOT, "REGEX", 0,
+	 "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
+	 "handlers are always recorded",
+	 4},
+	{"alloc", KEY_ALLOC, NULL, 0,
+	 "Record allocations too, for report --alloc: those that the program's heap profile samples",
+	 4},
+	{"no-names", KEY_NO_NAMES, NULL, 0,
+	 "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
+	 "do not record what they ask databases and other servers",
+	 4},
+	{"cpu", KEY_CPU, "HZ", 0,
+	 "Sample what each thread runs, HZ times (100) in a second of its CPU time; where the "
+	 "kernel does not permit that, the trace goes on without",
+	 4},
+	{"no-cpu", KEY_NO_CPU, NULL, 0, "Do not sample what threads run", 4},
+	{"wire", KEY_WIRE, "VERSION", 0,
+	 "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. The newer two need "
+	 "tools of that version. They also have the stacks of goroutines that never run",
+	 4},
+	{"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
+	{0}};
 
 static bool check_regex(const char *text)
 {
@@ -139,6 +144,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_KEEP:
 		return parse_number_option(arg, 1, 1e6, &v->keep, state, "number of files");
+	case KEY_ALLOC:
+		v->allocations = true;
+		return 0;
 	case KEY_CPU:
 		return parse_number_option(arg, 1, GOSPECT_TRACE_MOST_CPU_HZ, &v->options.cpu_hz,
 					   state, "number of samples a second");
@@ -307,6 +315,7 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 	v->options.flags = (v->stack_depth < 1 ? GOSPECT_TRACE_NO_STACKS : 0) |
 			   (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
 			   (v->no_cpu ? GOSPECT_TRACE_NO_CPU : 0) |
+			   (v->allocations ? GOSPECT_TRACE_ALLOC : 0) |
 			   (v->makes_page ? GOSPECT_TRACE_IN_MEMORY : 0);
 	tracing_handle_signals(v->options.flight > 0);
 	err = trace(v, &s);

@@ -1,5 +1,6 @@
 #include "collect/decode.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,7 +81,8 @@ struct decoder {
 	struct labels labels;
 	struct stacks *stacks;
 	uint32_t reasons[MAX_REASONS];            /* texts */
-	uint32_t preempted, gosched, request;     /* likewise */
+	uint32_t preempted, gosched;              /* likewise */
+	uint32_t request, alloc;                  /* likewise */
 	uint32_t stack_of[AGENT_TABLE_SLOTS + 1]; /* the agent's number -> ours; 0: not yet */
 	/* Functions whose calls are recorded: each has a string and a stack. */
 	struct {
@@ -206,6 +208,8 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 	if (!err)
 		err = find_text(d, REQUEST_CATEGORY, &d->request);
 	if (!err)
+		err = find_text(d, ALLOC_CATEGORY, &d->alloc);
+	if (!err)
 		err = read_reasons(d, t, lay);
 	if (!err)
 		err = name_entry_points(d, layout->sites.entry_points);
@@ -307,12 +311,34 @@ static struct error *must_check intern_words(struct decoder *d, const uint64_t *
 	return n ? stacks_intern(d->stacks, words + skip, n - skip, ret) : NULL;
 }
 
-static struct error *must_check intern_stack(struct decoder *d, uint64_t number, uint32_t *ret)
+static bool is_runtime(const struct decoder *d, uint64_t pc)
+{
+	struct go_func f;
+
+	return pclntab_find(d->functions, stack_pc_lookup(pc), &f) &&
+	       (!strncmp(f.name, "runtime.", 8) || !strncmp(f.name, "internal/runtime/", 17));
+}
+
+/* Of an allocation: as in heap profiles, the runtime's functions at its beginning are left out,
+ * unless there are no others. */
+static size_t allocator_words(const struct decoder *d, const uint64_t *words, size_t n)
+{
+	size_t skip = 0;
+
+	while (skip < n && is_runtime(d, words[skip]))
+		skip++;
+	return skip < n ? skip : 0;
+}
+
+static struct error *must_check intern_stack(struct decoder *d, uint64_t number, bool allocates,
+					     uint32_t *ret)
 {
 	uint64_t words[STACK_CACHE_WORDS], corrected[CORRECTED_WORDS];
 	size_t count = stack_cache_read(&d->cache, number, words);
+	size_t n = correct_words(d, words, count, corrected);
+	size_t skip = allocates ? allocator_words(d, corrected, n) : 0;
 
-	return intern_words(d, corrected, correct_words(d, words, count, corrected), ret);
+	return intern_words(d, corrected + skip, n - skip, ret);
 }
 
 struct error *decoder_parked_stack(struct decoder *d, const uint64_t *words, size_t count,
@@ -326,14 +352,16 @@ uint32_t decoder_reason(const struct decoder *d, uint8_t reason)
 	return d->reasons[reason % MAX_REASONS];
 }
 
-static struct error *must_check find_stack(struct decoder *d, uint64_t number, uint32_t *ret)
+/* `allocates`: it begins in the allocator, as no stack of another kind of record does. */
+static struct error *must_check find_stack(struct decoder *d, uint64_t number, bool allocates,
+					   uint32_t *ret)
 {
 	struct error *err;
 
 	*ret = STACK_NONE;
 	if (!number || number > AGENT_TABLE_SLOTS)
 		return NULL;
-	err = intern_stack(d, number, ret);
+	err = intern_stack(d, number, allocates, ret);
 	d->stack_of[number] = *ret;
 	return err;
 }
@@ -540,6 +568,18 @@ static struct error *must_check grpc_status(struct decoder *d, const struct drai
 	return request_log(d, &line, ev, ret_count);
 }
 
+static struct error *must_check allocation(struct decoder *d, const struct drain_record *r,
+					   struct trace_event *ev, size_t *ret_count)
+{
+	char line[64];
+	int length =
+		snprintf(line, sizeof(line), "rate=%lu size=%lu", r->numbers[3], r->numbers[2]);
+
+	ev->text = d->alloc;
+	ev->text2 = texts_add(&d->texts, line, (size_t)length);
+	return ev->text2 == TEXTS_FAILED ? &error_no_memory : NULL;
+}
+
 /* An event by itself, unless it follows the goroutine's creation: a goroutine known by its g runs.
  */
 static struct error *must_check labels(struct decoder *d, const struct drain_record *r,
@@ -577,7 +617,8 @@ static __attribute__((noinline)) struct error *must_check events_with_new_stack(
 	struct decoder *d, const struct drain_record *r, struct trace_event *ret, size_t *ret_count)
 {
 	const struct rule *rule = &rules[r->kind];
-	struct error *err = find_stack(d, r->numbers[rule->stack], &ret->stack);
+	struct error *err =
+		find_stack(d, r->numbers[rule->stack], r->kind == RECORD_ALLOC, &ret->stack);
 
 	return err ? err : rule->how(d, r, ret, ret_count);
 }

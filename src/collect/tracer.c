@@ -103,6 +103,7 @@ static struct error *must_check attach(struct tracer *tr, const struct image *im
 				    .ring_bytes = RING_BYTES,
 				    .root = options->root,
 				    .no_names = options->no_names,
+				    .allocations = options->allocations,
 				    .surgeon = options->surgeon,
 				    .stop = options->stop};
 

@@ -39,6 +39,7 @@ struct tracer_options {
 	const regex_t *root;  /* whose calls are recorded, besides handlers' (hooks/entry_points.h);
 				 or NULL */
 	bool no_names;        /* inject_options.no_names */
+	bool allocations;     /* inject_options.allocations */
 	const struct surgeon_line *surgeon; /* inject_options.surgeon */
 	const volatile sig_atomic_t *stop;  /* tracer_open() ends early when it is not 0; or NULL */
 	/* When tracer_stop() will be called, since the beginning; the caller then has its own

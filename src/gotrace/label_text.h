@@ -29,6 +29,10 @@
  * "status", each when it is known. A status may follow the return. */
 #define REQUEST_CATEGORY "gospect.request"
 
+/* A log at the stack of an allocation that the runtime sampled for its heap profile, as a line of
+ * labels: "rate", runtime.MemProfileRate, and "size", the bytes of the object. */
+#define ALLOC_CATEGORY "gospect.alloc"
+
 struct label_pair {
 	const char *key;
 	size_t key_length;

@@ -4,8 +4,10 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "golayout/heap_variables.h"
 #include "golayout/view.h"
 #include "hooks/range.h"
+#include "memory/heap_profile_off.h"
 
 #define MAX_CODE 8192
 #define MAX_REASONS AGENT_NO_REASON
@@ -81,6 +83,13 @@ static const struct hook_rule sweep_rules[] = {
 	{HOOK_SWEEP_DONE_RECLAIM, "runtime.(*mheap).reclaim", OLDEST, NEWEST, false, 0,
 	 STUB_P_OF_THREAD, .branch_guard = 1},
 };
+
+/* Its arguments are (p, size), from Go 1.23 on (mp, p, size). */
+static const struct hook_rule allocation_rule = {HOOK_ALLOC,      "runtime.mProf_Malloc",
+						 OLDEST,          NEWEST,
+						 false,           SITE_RBX,
+						 STUB_P_OF_THREAD};
+enum { FIRST_WITH_M = 23 };
 
 static struct error *must_check changed_code(const char *function)
 {
@@ -192,6 +201,28 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 		err = find_site(t, img, lay, rule, &ret->sites[rule->hook]);
 	}
 	return err ? err : find_sweep_sites(t, img, lay, ret);
+}
+
+struct error *hooks_add_allocations(struct target *t, const struct image *img,
+				    const struct golayout *lay, struct hooks *hooks,
+				    struct agent_config *config)
+{
+	struct hook_rule rule = allocation_rule;
+	struct heap_variables variables;
+	struct error *err = heap_variables_find(img, lay, &variables);
+	uint64_t rate = 0;
+
+	if (!err)
+		err = target_read_u64(t, variables.mem_rate, &rate);
+	if (!err && (!rate || !heap_profile_is_kept(img)))
+		err = heap_profile_off(img);
+	if (err)
+		return err;
+	config->mem_profile_rate = variables.mem_rate;
+	config->alloc_size_in_rcx = lay->minor >= FIRST_WITH_M;
+	rule.arguments = config->alloc_size_in_rcx ? SITE_RCX : SITE_RBX;
+	hooks->kinds[HOOK_ALLOC] = rule.kind;
+	return find_site(t, img, lay, &rule, &hooks->sites[HOOK_ALLOC]);
 }
 
 /* The number of the wait reason, from the program's own table. */

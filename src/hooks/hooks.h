@@ -28,6 +28,12 @@ struct hooks {
 struct error *hooks_find(struct target *t, const struct image *img, const struct golayout *lay,
 			 struct hooks *ret) must_check;
 
+/* Adds the hook of allocations, after hooks_config(). ERROR_FAILED: the program's heap profile is
+ * off, so the runtime does not say what it allocates. */
+struct error *hooks_add_allocations(struct target *t, const struct image *img,
+				    const struct golayout *lay, struct hooks *hooks,
+				    struct agent_config *config) must_check;
+
 struct error *hooks_config(struct target *t, const struct image *img, const struct golayout *lay,
 			   uint32_t depth, struct agent_config *ret) must_check;
 

@@ -70,12 +70,15 @@ static struct error *must_check choose_layout(struct injection *in,
 	l->slots_offset = slots + AGENT_SLOT_OFFSET;
 	l->rings_offset = slots + (uint64_t)l->slots * AGENT_SLOT_BYTES;
 	l->size = l->rings_offset + (uint64_t)l->slots * l->ring_bytes;
-	hooks_sites(&in->hooks, &l->sites);
 	if (!options->no_names)
 		err = request_layout(in->t, in->img, in->lay, &l->http);
 	if (err)
 		return err;
-	return hooks_config(in->t, in->img, in->lay, options->depth, &l->config);
+	err = hooks_config(in->t, in->img, in->lay, options->depth, &l->config);
+	if (!err && options->allocations)
+		err = hooks_add_allocations(in->t, in->img, in->lay, &in->hooks, &l->config);
+	hooks_sites(&in->hooks, &l->sites);
+	return err;
 }
 
 static struct error *must_check choose_code(struct injection *in, struct code_head *h)

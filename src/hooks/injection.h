@@ -41,6 +41,7 @@ struct inject_options {
 	/* Nothing of a request is read (hooks/request_functions.h), and no call of a client
 	 * recorded. */
 	bool no_names;
+	bool allocations; /* those that the heap profile samples are recorded, too */
 	/* Leads to the surgeon in its own process; NULL: there is one in ours. */
 	const struct surgeon_line *surgeon;
 	/* When it is not 0, inject_attach() ends early: ERROR_STOPPED. NULL: it cannot. */

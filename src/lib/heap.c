@@ -1,7 +1,6 @@
 /*
  * The profiles that the Go runtime keeps by itself. Which of them a program keeps depends on rates
- * in its memory. If a program does not refer to the heap profile, the linker sets its rate to 0
- * (cmd/link, disableMemoryProfiling).
+ * in its memory.
  */
 #include <gospect/heap.h>
 #include <math.h>
@@ -17,6 +16,7 @@
 #include "lib/heap.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
+#include "memory/heap_profile_off.h"
 
 #define MOST_SECONDS 86400
 #define MEASURE_NS 20000000L
@@ -61,28 +61,6 @@ static struct error *must_check read_rate(const struct gospect_target *t, uint64
 
 /* ---- memory ---- */
 
-static bool linker_keeps_profile(const struct gospect_target *t)
-{
-	static const char *const askers[] = {"runtime.MemProfile", "runtime.memProfileInternal"};
-	struct go_func f;
-
-	for (size_t i = 0; i < sizeof(askers) / sizeof(askers[0]); i++)
-		if (pclntab_find_name(&t->image->functions, askers[i], &f))
-			return true;
-	return false;
-}
-
-static struct error *must_check no_heap_profile(const struct gospect_target *t)
-{
-	if (!linker_keeps_profile(t))
-		return error_format(
-			ERROR_FAILED,
-			"the program keeps no heap profile: nothing in it asks for one, so the Go linker turned it off; import runtime/pprof or net/http/pprof in it");
-	return error_format(
-		ERROR_FAILED,
-		"the program keeps no heap profile: runtime.MemProfileRate is 0 in it; leave it at its default of 524288");
-}
-
 static struct error *must_check read_memory(const struct gospect_target *t,
 					    const struct heap_variables *v, bool up_to_now,
 					    struct runtime_buckets *ret, int64_t *ret_rate)
@@ -96,7 +74,7 @@ static struct error *must_check read_memory(const struct gospect_target *t,
 
 	/* A few samples may be older than the rate. */
 	if (!err && !rate)
-		err = no_heap_profile(t);
+		err = heap_profile_off(t->image);
 	if (!err)
 		err = runtime_buckets_read(t->target, t->layout, v, &wanted, ret);
 	*ret_rate = (int64_t)rate;

@@ -1,6 +1,4 @@
 /* The requests of a trace: from its bytes to the objects that are handed out. */
-#include <gospect/requests.h>
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,27 +11,12 @@
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
+#include "lib/request_allocations.h"
 #include "lib/request_texts.h"
+#include "lib/requests_handle.h"
 #include "lib/trace_spans.h"
 #include "lib/waker_words.h"
 #include "profile/profile_symbols.h"
-#include "requests/critical_path.h"
-#include "requests/inferred_spans.h"
-
-struct gospect_requests {
-	struct requests inner;
-	struct inferred_spans inferred; /* where no label is given */
-	struct span_tables tables;
-	struct history history; /* for critical paths */
-	bool has_paths;
-	regex_t root;
-	bool has_root;
-	regex_t part;
-	bool has_part;
-	regex_t client;
-	bool has_client;
-	uint64_t duration_ns; /* of the trace */
-};
 
 void gospect_requests_destroy(struct gospect_requests *r)
 {
@@ -90,6 +73,10 @@ static struct error *must_check add_span(void *arg, const struct span *span)
 	struct gospect_requests *r = arg;
 	struct error *err = NULL;
 
+	if (span->moment == SPAN_ALLOC) {
+		allocation_sum_add(&r->allocated, span->alloc_size, span->alloc_rate);
+		r->alloc_rate = span->alloc_rate;
+	}
 	if (r->has_paths && span->moment == SPAN_TIME)
 		err = history_add(&r->history, span);
 	if (err)
@@ -103,6 +90,7 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 {
 	const struct trace_spans_options how = {
 		.spans = {add_span, r, .calls = r->has_root, .samples = true,
+			  .allocations = o->flags & GOSPECT_REQUESTS_ALLOC,
 			  .cancel = cancel_flag(o->cancel)},
 		.name = o->name,
 		.remark = {o->remark, o->arg},
@@ -110,6 +98,7 @@ static struct error *must_check read_all(struct gospect_requests *r, const void 
 	struct error *err;
 
 	r->has_paths = o->flags & GOSPECT_REQUESTS_PATHS;
+	r->has_allocations = o->flags & GOSPECT_REQUESTS_ALLOC;
 	r->inner.key = o->label;
 	r->inner.per = o->per;
 	err = trace_spans_read(bytes, size, &how, &r->tables, &r->duration_ns);
@@ -131,6 +120,10 @@ static struct error *must_check check(const struct gospect_requests *r,
 	if (r->inner.by_stacks)
 		remark(&to,
 		       "calls that did not block, make a system call or get preempted are missing from this trace; to see all, record it with gospect trace --root, or use labels");
+	if (r->has_allocations && !r->allocated.samples)
+		remark(&to,
+		       "no allocation is in %s: the program allocated too little to be sampled, or the trace was recorded without --alloc",
+		       o->name);
 	if (r->inner.count)
 		return NULL;
 	if (o->flags & GOSPECT_REQUESTS_BY_TRACE)
@@ -286,7 +279,7 @@ struct gospect_error *gospect_requests_read(const void *bytes, size_t size,
 	if (!err && o.label && o.root)
 		err = error_format(ERROR_USAGE, ".label and .root are mutually exclusive");
 	if (!err && o.flags & ~(uint32_t)(GOSPECT_REQUESTS_PATHS | GOSPECT_REQUESTS_PER_ROUTE |
-					  GOSPECT_REQUESTS_BY_TRACE))
+					  GOSPECT_REQUESTS_BY_TRACE | GOSPECT_REQUESTS_ALLOC))
 		err = error_format(ERROR_USAGE,
 				   "invalid flags 0x%x; see enum gospect_requests_flags", o.flags);
 	if (!err && !o.label)
@@ -470,6 +463,7 @@ static bool give_request(const struct gospect_requests *r, const struct traced_r
 	};
 	return ret->running && request_texts_give(&r->tables, from, arena, ret) &&
 	       give_parts(r, from, arena, ret) && give_places(r, from, arena, ret) &&
+	       give_allocations(r, from, arena, ret) &&
 	       (!r->has_paths || find_path(r, from, arena, ret));
 }
 
@@ -525,7 +519,10 @@ gospect_requests_groups(const struct gospect_requests *r,
 	for (size_t i = 0; !err && !ended && i < count; i++) {
 		struct arena arena = {0};
 		struct gospect_request_group given = give_group(r, &groups[i], &arena);
+		const struct gospect_allocations allocated =
+			allocations_estimate(&groups[i].allocated, r->alloc_rate);
 
+		given.allocated = r->has_allocations ? &allocated : NULL;
 		err = given.running ? NULL : &error_no_memory;
 		ended = !err && group(arg, &given);
 		arena_release(&arena);
@@ -542,13 +539,16 @@ gospect_requests_groups(const struct gospect_requests *r,
 /* "method", "request", "route", "status": those that are known. */
 enum { MOST_LABELS = 4 };
 
+enum request_values { OF_TIME, OF_WAKERS, OF_ALLOCATIONS };
+
 /* The state while samples are made. */
 struct request_samples {
 	const struct gospect_requests *requests;
 	struct profile *profile;
 	uint64_t *pcs;
 	size_t capacity;
-	bool of_wakers;
+	enum request_values values;
+	double rest[2]; /* of allocations_profile_add() */
 	struct waker_words words;
 	struct profile_label labels[MOST_LABELS]; /* of the present request */
 	uint32_t label_count;
@@ -690,29 +690,54 @@ static struct error *must_check add_labels(struct request_samples *s,
 	return err;
 }
 
+static struct error *must_check add_allocated(struct request_samples *s,
+					      const struct allocation_stack *from)
+{
+	struct profile_sample sample = {.labels = s->labels, .label_count = s->label_count};
+
+	if (!span_words(&s->requests->tables, from->stack, false, &s->pcs, &s->capacity, &sample))
+		return &error_no_memory;
+	return allocations_profile_add(s->profile, &sample, &from->sum, s->rest);
+}
+
 static struct error *must_check add_request(struct request_samples *s,
 					    const struct traced_request *from)
 {
+	const struct allocations *allocations = &from->allocations;
 	struct error *err = add_labels(s, from);
 
-	if (!err && !s->of_wakers && !from->running.samples)
+	if (!err && s->values == OF_TIME && !from->running.samples)
 		err = add_running(s, from);
-	for (size_t i = 0; !err && i < from->place_count; i++)
-		err = s->of_wakers ? add_wakers(s, &from->places[i])
-				   : add_place(s, &from->places[i]);
+	for (size_t i = 0; !err && s->values == OF_TIME && i < from->place_count; i++)
+		err = add_place(s, &from->places[i]);
+	for (size_t i = 0; !err && s->values == OF_WAKERS && i < from->place_count; i++)
+		err = add_wakers(s, &from->places[i]);
+	for (size_t i = 0; !err && s->values == OF_ALLOCATIONS && i < allocations->count; i++)
+		err = add_allocated(s, &allocations->stacks[i]);
 	return err;
 }
 
-static struct error *must_check make_profile(const struct gospect_requests *r, bool of_wakers,
+static struct error *must_check begin_profile(const struct gospect_requests *r,
+					      enum request_values values, struct profile *p)
+{
+	if (!p)
+		return &error_no_memory;
+	if (values == OF_ALLOCATIONS && !r->has_allocations)
+		return error_format(ERROR_USAGE,
+				    "these requests were read without GOSPECT_REQUESTS_ALLOC");
+	return values == OF_ALLOCATIONS ? allocations_profile_begin(p, r->alloc_rate) : NULL;
+}
+
+static struct error *must_check make_profile(const struct gospect_requests *r,
+					     enum request_values values,
 					     struct gospect_profile **ret)
 {
 	_cleanup_profile_file_ struct profile_file file = {.profile = profile_create()};
-	struct request_samples samples = {.requests = r,
-					  .profile = file.profile,
-					  .of_wakers = of_wakers};
+	struct request_samples samples = {.requests = r, .profile = file.profile, .values = values};
+	bool of_wakers = values == OF_WAKERS;
 	struct symbol_source source = {of_wakers ? waker_word_frames : request_frames,
 				       of_wakers ? (const void *)&r->tables : r};
-	struct error *err = file.profile ? NULL : &error_no_memory;
+	struct error *err = begin_profile(r, values, file.profile);
 
 	for (size_t i = 0; !err && i < r->inner.count; i++)
 		err = add_request(&samples, &r->inner.items[i]);
@@ -731,11 +756,17 @@ static struct error *must_check make_profile(const struct gospect_requests *r, b
 struct gospect_error *gospect_requests_profile(const struct gospect_requests *r,
 					       struct gospect_profile **ret)
 {
-	return error_out(make_profile(r, false, ret));
+	return error_out(make_profile(r, OF_TIME, ret));
 }
 
 struct gospect_error *gospect_requests_wakers(const struct gospect_requests *r,
 					      struct gospect_profile **ret)
 {
-	return error_out(make_profile(r, true, ret));
+	return error_out(make_profile(r, OF_WAKERS, ret));
+}
+
+struct gospect_error *gospect_requests_allocations(const struct gospect_requests *r,
+						   struct gospect_profile **ret)
+{
+	return error_out(make_profile(r, OF_ALLOCATIONS, ret));
 }

@@ -195,8 +195,9 @@ static struct error *must_check check_numbers(const struct gospect_trace_options
 		return error_format(ERROR_USAGE,
 				    "invalid trace format %u; see enum gospect_trace_format",
 				    o->format);
-	if (o->flags & ~(uint32_t)(GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_IN_MEMORY |
-				   GOSPECT_TRACE_NO_NAMES | GOSPECT_TRACE_NO_CPU))
+	if (o->flags &
+	    ~(uint32_t)(GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_IN_MEMORY | GOSPECT_TRACE_NO_NAMES |
+			GOSPECT_TRACE_NO_CPU | GOSPECT_TRACE_ALLOC))
 		return error_format(ERROR_USAGE,
 				    "invalid trace flags 0x%x; see enum gospect_trace_flags",
 				    o->flags);
@@ -404,6 +405,7 @@ static struct error *must_check open_tracer(struct gospect_trace *t)
 	struct tracer_options tracer = {.stack_depth = o->stack_depth,
 					.root = t->has_root ? &t->root : NULL,
 					.no_names = o->flags & GOSPECT_TRACE_NO_NAMES,
+					.allocations = o->flags & GOSPECT_TRACE_ALLOC,
 					.surgeon = &t->line,
 					.duration_ns = o->duration * 1e9,
 					.spill = t->spill,

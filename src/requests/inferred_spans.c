@@ -311,6 +311,28 @@ static bool is_recorded(const struct inferred_spans *s, uint64_t root)
 	return known && *known & TOLD;
 }
 
+/* Its stack says which request it is for, if no recorded call does. */
+static struct error *must_check pass_allocation(struct inferred_spans *s,
+						const struct span_tables *tables,
+						struct inferred_span *life, const struct span *span)
+{
+	bool is_one = span->start && is_root(s, tables, span->start);
+	uint64_t root = is_one ? (uint64_t)span->start + FIRST : OUTSIDE;
+
+	if (!life->request && !is_one)
+		root = root_of(s, tables, span->stack);
+	if (!life->request && root >= FIRST && !(life->recorded && is_recorded(s, root))) {
+		const char *name = intern_get(&tables->texts, root - FIRST);
+
+		if (!requests_new(s->requests, name, span->g))
+			return &error_no_memory;
+		life->request = s->requests->count;
+		life->root = root;
+	}
+	return life->request ? request_add_allocation(&s->requests->items[life->request - 1], span)
+			     : NULL;
+}
+
 struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tables *tables,
 				 const struct span *span)
 {
@@ -327,6 +349,8 @@ struct error *inferred_spans_add(struct inferred_spans *s, const struct span_tab
 	}
 	if (span->moment == SPAN_SAMPLE)
 		return take_sample(s, tables, life, span);
+	if (span->moment == SPAN_ALLOC)
+		return pass_allocation(s, tables, life, span);
 	if (span->start && is_root(s, tables, span->start)) {
 		if (span->moment)
 			return pass_moment_within(s, tables, life, span);

@@ -102,6 +102,8 @@ struct error *requests_add(struct requests *r, const struct span_tables *tables,
 	item = &r->items[*place - 1];
 	if (span->moment == SPAN_SAMPLE)
 		return request_add_sample(item, span);
+	if (span->moment == SPAN_ALLOC)
+		return request_add_allocation(item, span);
 	return count_goroutine(r, item, span->g) ? request_credit(item, span) : &error_no_memory;
 }
 
@@ -272,8 +274,16 @@ struct error *request_add_part(struct traced_request *item, const struct request
 	return NULL;
 }
 
+struct error *request_add_allocation(struct traced_request *item, const struct span *span)
+{
+	return allocations_add(&item->allocations, span->stack, span->alloc_size, span->alloc_rate)
+		       ? NULL
+		       : &error_no_memory;
+}
+
 static void release_parts(struct traced_request *item)
 {
+	allocations_release(&item->allocations);
 	free(item->parts);
 	running_split_release(&item->running);
 	free(item->places);
@@ -343,6 +353,7 @@ static bool join(struct traced_request *into, const struct traced_request *from)
 		joined = add_interval(into, from->intervals[i].begin, from->intervals[i].end);
 	for (size_t i = 0; joined && i < from->part_count; i++)
 		joined = !request_add_part(into, &from->parts[i]);
+	joined = joined && allocations_join(&into->allocations, &from->allocations);
 	for (size_t i = 0; i <= TRACE_WAITING; i++)
 		into->ns[i] += from->ns[i];
 	into->total_ns += from->total_ns;
@@ -472,6 +483,7 @@ static void complete_places(struct traced_request *item)
 {
 	if (item->part_count)
 		qsort(item->parts, item->part_count, sizeof(*item->parts), by_part_time);
+	allocations_complete(&item->allocations);
 	wakers_complete(&item->wakers);
 	for (size_t i = 0; i < item->place_count; i++)
 		item->places[i].wakers = wakers_of(&item->wakers, i, &item->places[i].waker_count);
@@ -572,6 +584,7 @@ static bool fill_group(struct traced_request **items, size_t count, struct reque
 		for (size_t s = 0; s <= TRACE_WAITING; s++)
 			ret->ns[s] += items[whole]->ns[s];
 		added &= add_running(&ret->running, &items[whole]->running);
+		allocation_sum_join(&ret->allocated, &items[whole]->allocations.sum);
 		ret->total_ns += items[whole++]->total_ns;
 	}
 	running_split_complete(&ret->running, ret->ns[TRACE_RUNNING]);

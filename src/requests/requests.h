@@ -9,6 +9,7 @@
 
 #include "base/intern.h"
 #include "base/map.h"
+#include "requests/allocations.h"
 #include "requests/running_split.h"
 #include "requests/spans.h"
 #include "requests/wakers.h"
@@ -57,6 +58,7 @@ struct traced_request {
 	struct request_part *parts;   /* longest first, after requests_complete() */
 	size_t part_count;
 	size_t part_capacity;
+	struct allocations allocations;
 	bool of_several;              /* it has parts of several requests: it has no facts */
 	bool before;                  /* it had begun when the trace began */
 	bool cut;                     /* the trace lacks its beginning or end */
@@ -104,6 +106,10 @@ struct error *request_add_sample(struct traced_request *request,
 struct error *request_add_part(struct traced_request *request,
 			       const struct request_part *part) must_check;
 
+/* Adds an allocation (SPAN_ALLOC). */
+struct error *request_add_allocation(struct traced_request *request,
+				     const struct span *span) must_check;
+
 /* Makes one request of all that came with one trace id, named by it, with the facts of the first;
  * requests without an id are removed. Before requests_complete(). */
 struct error *requests_join_traces(struct requests *r, const struct span_tables *tables) must_check;
@@ -129,6 +135,7 @@ struct request_group {
 	uint64_t ns[TRACE_WAITING + 1];
 	uint64_t total_ns;
 	struct running_split running;
+	struct allocation_sum allocated;
 };
 
 /* Groups the requests, the slowest (p99) first. The caller releases them. */

@@ -1,5 +1,7 @@
 #include "requests/spans.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,18 +104,23 @@ static void give_held_if_known(struct spans *s, struct life *life)
 		give_held(s, life);
 }
 
+static void give_or_hold(struct spans *s, struct life *life, const struct span *span)
+{
+	if (life->named && life->labels_known) {
+		give(s, span);
+	} else if (life->held_count < MAX_HELD &&
+		   array_reserve(&life->held, &life->held_capacity, life->held_count + 1)) {
+		life->held[life->held_count++] = *span;
+	} else {
+		give_held(s, life);
+		give(s, span);
+	}
+}
+
 static void end_span(struct spans *s, struct life *life)
 {
 	life->span.end = s->now;
-	if (life->named && life->labels_known) {
-		give(s, &life->span);
-	} else if (life->held_count < MAX_HELD &&
-		   array_reserve(&life->held, &life->held_capacity, life->held_count + 1)) {
-		life->held[life->held_count++] = life->span;
-	} else {
-		give_held(s, life);
-		give(s, &life->span);
-	}
+	give_or_hold(s, life, &life->span);
 	life->span.begin = s->now;
 }
 
@@ -368,7 +375,27 @@ static void take_facts(struct spans *s, const struct trace_step *step)
 	give_moment(s, life, SPAN_FACTS, 0);
 }
 
-/* Handles logs of labels and requests; the program's own logs are skipped. */
+/* See ALLOC_CATEGORY. */
+static void take_allocation(struct spans *s, const struct trace_step *step)
+{
+	struct life *life = map_find(&s->lives, step->g) ? life_of(s, step->g) : NULL;
+	const char *line = trace_reader_text(s->reader, step->arg[2]);
+	struct span moment;
+
+	if (!life || !s->options.allocations)
+		return;
+	name(s, life, step->arg[3]);
+	moment = life->span;
+	moment.begin = moment.end = s->now;
+	moment.moment = SPAN_ALLOC;
+	moment.stack = add_stack(s, step->arg[3]);
+	if (sscanf(line, "rate=%" SCNu64 " size=%" SCNu64, &moment.alloc_rate,
+		   &moment.alloc_size) == 2 &&
+	    moment.alloc_rate && moment.alloc_size)
+		give_or_hold(s, life, &moment);
+}
+
+/* Handles logs of labels, requests and allocations; the program's own logs are skipped. */
 static void take_log(struct spans *s, const struct trace_step *step)
 {
 	const char *category = trace_reader_text(s->reader, step->arg[1]);
@@ -386,6 +413,8 @@ static void take_log(struct spans *s, const struct trace_step *step)
 			begin_line(s, step, message, by_itself);
 		else if (!strcmp(category, REQUEST_CATEGORY))
 			take_facts(s, step);
+		else if (!strcmp(category, ALLOC_CATEGORY))
+			take_allocation(s, step);
 	}
 	if (s->line.failed)
 		s->error = s->error ?: &error_no_memory;
@@ -402,12 +431,11 @@ static void take_sample(struct spans *s, const struct trace_step *step)
 	if (!life || life->span.state != TRACE_RUNNING)
 		return;
 	span = life->span;
-	life->span.moment = SPAN_SAMPLE;
-	life->span.begin = s->now;
-	life->span.stack = add_stack(s, step->arg[1]);
-	life->span.function = filling_leaf(&s->filling, step->arg[1]);
-	end_span(s, life);
-	life->span = span;
+	span.begin = span.end = s->now;
+	span.moment = SPAN_SAMPLE;
+	span.stack = add_stack(s, step->arg[1]);
+	span.function = filling_leaf(&s->filling, step->arg[1]);
+	give_or_hold(s, life, &span);
 }
 
 static void take_switch(struct spans *s, const struct trace_step *step)

@@ -21,7 +21,7 @@ struct span_by {
 	uint64_t goroutine; /* that one; 0: none did: a timer or the network poller */
 };
 
-enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN, SPAN_FACTS, SPAN_SAMPLE };
+enum span_moment { SPAN_TIME, SPAN_CALL, SPAN_RETURN, SPAN_FACTS, SPAN_SAMPLE, SPAN_ALLOC };
 
 /* What is known of the request that a goroutine serves (REQUEST_CATEGORY); in texts, 0: nothing. */
 struct span_facts {
@@ -47,6 +47,9 @@ struct span {
 	 * before the span that it lies in. */
 	enum span_moment moment;
 	uint32_t function;
+	/* Of SPAN_ALLOC: a sampled allocation at `stack` (requests/allocations.h); else 0. */
+	uint64_t alloc_size;
+	uint64_t alloc_rate;
 	/* Of a wait that began before the trace: how long it had lasted, at least; 0: not known. */
 	uint64_t waited_ns;
 	struct span_by ended;   /* of a wait */
@@ -58,8 +61,9 @@ struct spans_options {
 	 * never be. Those of one goroutine come in the order of time. */
 	struct error *(*span)(void *arg, const struct span *span);
 	void *arg;
-	bool calls;   /* also report moments (TRACE_CALL_PREFIX), each of which splits a span */
-	bool samples; /* also report CPU samples, which split none */
+	bool calls;       /* also report moments (TRACE_CALL_PREFIX), each of which splits a span */
+	bool samples;     /* also report CPU samples, which split none */
+	bool allocations; /* also report SPAN_ALLOC, before the span in which it is */
 	const atomic_int *cancel; /* ERROR_STOPPED when it is not 0; or NULL */
 };
 

@@ -243,6 +243,11 @@ static const struct example examples[RECORDS] = {
 			   TRACE_LOG,
 			   .text = REQUEST_CATEGORY,
 			   .text2 = "status=404"},
+	[RECORD_ALLOC] = {{.numbers = {GOID, STACK, 4096, 524288}},
+			  TRACE_LOG,
+			  .stack = true,
+			  .text = ALLOC_CATEGORY,
+			  .text2 = "rate=524288 size=4096"},
 };
 
 static void assert_text(struct made *d, uint32_t number, const char *expected)

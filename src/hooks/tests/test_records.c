@@ -473,6 +473,32 @@ static void hook_switches_the_agent_off_when_gospect_is_gone(void **state)
 	unmake(&d);
 }
 
+static void a_sampled_allocation_is_recorded_with_its_size_and_the_rate(void **state)
+{
+	static const uint64_t rate = 524288;
+
+	for (uint32_t in_rcx = 0; in_rcx < 2; in_rcx++) {
+		static struct made made[2];
+		struct made *d = &made[in_rcx];
+		struct registers before, after;
+		uint64_t n[5];
+
+		make(d, HOOK_ALLOC, STUB_P_OF_THREAD);
+		slot_of(d, 1)->config.mem_profile_rate = (uintptr_t)&rate;
+		slot_of(d, 1)->config.alloc_size_in_rcx = in_rcx;
+		before = after = some_registers(d, 1000, 1ull << 40);
+		call_function(d, &after);
+		assert_memory_equal(&before, &after, sizeof(before));
+		assert_left_well(d);
+		assert_int_equal(first_record(d, 1, n, 5), RECORD_ALLOC);
+		assert_int_equal(n[1], 300);
+		assert_words(d, n[2], (uint64_t[]){0x1001, 0x1002, 0x1003}, 3);
+		assert_int_equal(n[3], in_rcx ? 1ull << 40 : 1000);
+		assert_int_equal(n[4], rate);
+		unmake(d);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,6 +519,7 @@ int main(void)
 		cmocka_unit_test(system_calls_that_change_the_state_are_recorded),
 		cmocka_unit_test(a_full_ring_loses_and_counts_until_there_is_room),
 		cmocka_unit_test(a_ring_takes_memory_by_what_is_unread),
+		cmocka_unit_test(a_sampled_allocation_is_recorded_with_its_size_and_the_rate),
 		cmocka_unit_test(hook_switches_the_agent_off_when_gospect_is_gone),
 	};
 

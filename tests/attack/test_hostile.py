@@ -38,7 +38,8 @@ VERBS = [("ps",), ("dump",), ("dump", "-f", "json"), ("dump", "--unwind", "fp"),
          ("offcpu", "-d", "0.5", "--by", "label:id"),
          ("offcpu", "-d", "0.5", "--sampled", "--by", "label:id"), ("doctor",), ("top",),
          ("waits",), ("heap",), ("heap", "--kind", "mutex", "-f", "json"),
-         ("memory",), ("memory", "-f", "html"), ("why", "-d", "0.5"), ("why", "-d", "0.5", "--json")]
+         ("memory",), ("memory", "-f", "html"), ("why", "-d", "0.5"), ("why", "-d", "0.5", "--json"),
+         ("leaks",), ("leaks", "-f", "json"), ("heap", "-f", "debug1"), ("dump", "--group")]
 REPORT = re.compile(r"AddressSanitizer|runtime error:|LeakSanitizer|stack smashing|buffer overflow")
 
 

@@ -36,12 +36,23 @@ struct gospect_filter {
 	uint32_t reserved;    /* 0 */
 };
 
+/* What the text and the JSON of a snapshot show beside functions and lines. */
+enum gospect_values {
+	GOSPECT_VALUES_NONE = 0,
+	/* The arguments of calls as the runtime prints them, in hexadecimal, of stripped programs
+	 * too; the descriptors and addresses of connections that goroutines wait for. */
+	GOSPECT_VALUES_ARGUMENTS = 1,
+	GOSPECT_VALUES_LOCALS = 2, /* and local variables with their values, by DWARF */
+};
+
 struct gospect_snapshot_options {
 	size_t size;                         /* of this structure */
 	const struct gospect_filter *filter; /* NULL: all goroutines */
-	uint32_t system; /* 1: the runtime's own goroutines and frames too, as SIGQUIT with
-			    GOTRACEBACK=system shows them; 0: what runtime.Stack shows */
-	uint32_t unwind; /* an enum gospect_unwind */
+	uint32_t system;   /* 1: the runtime's own goroutines and frames too, as SIGQUIT with
+			      GOTRACEBACK=system shows them; 0: what runtime.Stack shows */
+	uint32_t unwind;   /* an enum gospect_unwind */
+	uint32_t values;   /* an enum gospect_values */
+	uint32_t reserved; /* 0 */
 };
 
 struct gospect_snapshot;

@@ -4,26 +4,33 @@
 #include "cli/no_match.h"
 #include "cli/unwind_option.h"
 
-enum { KEY_RUNTIME = 0x4000, KEY_GROUP, KEY_RAW };
+enum { KEY_RUNTIME = 0x4000, KEY_GROUP, KEY_RAW, KEY_VALUES, KEY_LOCALS };
 
 struct dump_verb {
 	struct common_options request;
 	uint32_t unwind; /* enum gospect_unwind */
 	uint32_t flags;  /* enum gospect_snapshot_write_flags */
+	uint32_t values; /* enum gospect_values */
 	enum gospect_format format;
 	bool all;
 };
 
-static const struct argp_option options[] =
-	{{NULL, 0, NULL, 0, "Content:", 4},
-	 {"runtime", KEY_RUNTIME, NULL, 0,
-	  "Show the runtime's goroutines and frames too, as SIGQUIT does with GOTRACEBACK=system",
-	  4},
-	 {"all", 0, NULL, OPTION_ALIAS, NULL, 4},
-	 {"group", KEY_GROUP, NULL, 0, "Merge equal stacks, most goroutines first", 4},
-	 {"raw", KEY_RAW, NULL, 0,
-	  "Write addresses only; gospect symbolize adds functions and lines", 4},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Content:", 4},
+	{"runtime", KEY_RUNTIME, NULL, 0,
+	 "Show the runtime's goroutines and frames too, as SIGQUIT does with GOTRACEBACK=system",
+	 4},
+	{"all", 0, NULL, OPTION_ALIAS, NULL, 4},
+	{"group", KEY_GROUP, NULL, 0, "Merge equal stacks, most goroutines first", 4},
+	{"raw", KEY_RAW, NULL, 0,
+	 "Write addresses only; gospect symbolize adds functions and lines", 4},
+	{"values", KEY_VALUES, NULL, 0,
+	 "Show the arguments of calls as the runtime prints them, and the descriptors and addresses "
+	 "of connections",
+	 4},
+	{"locals", KEY_LOCALS, NULL, 0,
+	 "Show local variables too, with their values; needs DWARF. Includes --values", 4},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -43,6 +50,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_RAW:
 		v->flags |= GOSPECT_WRITE_ADDRESSES;
+		return 0;
+	case KEY_VALUES:
+		if (!v->values)
+			v->values = GOSPECT_VALUES_ARGUMENTS;
+		return 0;
+	case KEY_LOCALS:
+		v->values = GOSPECT_VALUES_LOCALS;
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -69,6 +83,21 @@ static const struct argp argp = {
 	NULL,
 	NULL};
 
+/* Values belong to one goroutine; merged stacks and profiles have none. */
+static struct error *check_values(const struct dump_verb *v)
+{
+	const char *option = v->values == GOSPECT_VALUES_LOCALS ? "--locals" : "--values";
+
+	if (v->values && v->format != GOSPECT_TEXT && v->format != GOSPECT_JSON)
+		return error_format(ERROR_USAGE,
+				    "dump: %s supports text and json only; use -f text or -f json",
+				    option);
+	if (v->values && v->flags & (GOSPECT_WRITE_GROUPS | GOSPECT_WRITE_ADDRESSES))
+		return error_format(ERROR_USAGE, "dump: %s and %s are mutually exclusive", option,
+				    v->flags & GOSPECT_WRITE_GROUPS ? "--group" : "--raw");
+	return NULL;
+}
+
 #define RAW_FORMATS "dump: --raw supports text and pprof only; use -f text or -f pprof"
 
 static struct error *choose_format(struct dump_verb *v)
@@ -76,6 +105,7 @@ static struct error *choose_format(struct dump_verb *v)
 	const char *name = v->request.output.format, *path = v->request.output.path;
 	enum gospect_format format = GOSPECT_TEXT;
 	bool raw = v->flags & GOSPECT_WRITE_ADDRESSES;
+	struct error *err;
 
 	if (name)
 		format = format_named(name);
@@ -95,7 +125,8 @@ static struct error *choose_format(struct dump_verb *v)
 			"dump: --group supports text and json only; the other formats merge equal "
 			"stacks anyway");
 	v->format = format;
-	return output_check(&v->request.output, "dump", format);
+	err = check_values(v);
+	return err ? err : output_check(&v->request.output, "dump", format);
 }
 
 static void cleanup_snapshot(struct gospect_snapshot **s)
@@ -111,7 +142,8 @@ static struct error *take_and_write(void *verb, const struct cli_target *s, stru
 	const struct gospect_snapshot_options how = {.size = sizeof(how),
 						     .filter = filter,
 						     .system = v->all,
-						     .unwind = v->unwind};
+						     .unwind = v->unwind,
+						     .values = v->values};
 	_cleanup_(cleanup_snapshot) struct gospect_snapshot *snapshot = NULL;
 	struct error *err = library_error(gospect_snapshot_take(s->handle, &how, &snapshot));
 

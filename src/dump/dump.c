@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "dump/connections.h"
 #include "dump/on_cpu_stacks.h"
 #include "dump/panic.h"
 
@@ -24,6 +25,7 @@ static struct error *take(void *arg, const struct goroutine_record *before,
 {
 	struct collector *c = arg;
 	struct dump *dump = c->dump;
+	struct dump_goroutine *g;
 	struct goroutine_details d;
 
 	if (c->options->stop && atomic_load(c->options->stop))
@@ -33,7 +35,8 @@ static struct error *take(void *arg, const struct goroutine_record *before,
 	if (!array_reserve(&dump->items, &dump->capacity, dump->count + 1))
 		return &error_no_memory;
 	goroutine_details(dump->set, header, &d);
-	dump->items[dump->count++] = (struct dump_goroutine){
+	g = &dump->items[dump->count++];
+	*g = (struct dump_goroutine){
 		.id = now->goid,
 		.g = d.g,
 		.parent = d.parent,
@@ -42,6 +45,9 @@ static struct error *take(void *arg, const struct goroutine_record *before,
 		.wait_since = d.wait_since,
 		.m = d.m,
 		.bubble = d.bubble,
+		.sp = now->sp,
+		.pc = now->pc,
+		.key = now->key,
 		.stack = now->stack,
 		.labels = now->labels,
 		.status = goroutine_status(now),
@@ -51,7 +57,10 @@ static struct error *take(void *arg, const struct goroutine_record *before,
 		.unknown = now->flags & GOROUTINE_UNKNOWN,
 		.on_cpu = now->flags & GOROUTINE_ON_CPU,
 	};
-	return NULL;
+	if (!dump->values || now->stack == STACK_NONE)
+		return NULL;
+	return values_take(dump->values, goroutine_set_memory(dump->set),
+			   stacks_get(goroutine_set_stacks(dump->set), now->stack), &g->values);
 }
 
 static int compare_id(const void *a, const void *b)
@@ -221,6 +230,8 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 	dump->pid = dump->core ? dump->core->pid : target_pid(t);
 	dump->exe = target_exe_name(t);
 	err = goroutine_set_open(t, img, lay, &goroutines, &dump->set);
+	if (!err && options->values)
+		err = values_open(t, img, options->variables, &dump->values);
 	if (!err)
 		err = scan_all(dump->set, dump->core);
 	if (!err && dump->core)
@@ -236,6 +247,8 @@ struct error *dump_collect(struct target *t, const struct image *img, const stru
 		err = read_words(dump, t, bubble_address, &lay->n, put_bubble);
 	if (!err && !dump->core && !options->parked_only)
 		err = running_collect(t, lay, dump);
+	if (!err && options->values)
+		err = connections_find(dump, t, lay, options->stop);
 	if (!err)
 		err = target_check(t);
 	if (err)
@@ -250,6 +263,8 @@ void dump_destroy(struct dump *dump)
 		return;
 	oncpu_sampler_close(dump->sampler);
 	error_destroy(dump->no_on_cpu);
+	wait_graph_destroy(dump->waits);
+	values_close(dump->values);
 	goroutine_set_close(dump->set);
 	free(dump->items);
 	free(dump->panic);

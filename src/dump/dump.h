@@ -16,8 +16,10 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "dump/values.h"
 #include "goroutine/goroutines.h"
 #include "oncpu/sampler.h"
+#include "waits/wait_graph.h"
 
 struct dump_goroutine {
 	uint64_t id;
@@ -28,6 +30,8 @@ struct dump_goroutine {
 	uint64_t wait_since; /* CLOCK_MONOTONIC; 0: not known */
 	uint64_t m;          /* address of its m, or 0 */
 	uint64_t bubble;     /* id of its synctest bubble; 0: none */
+	uint64_t sp, pc;     /* where its stack begins */
+	uint32_t key;        /* goroutine_record.key */
 	uint32_t stack;
 	uint32_t labels;
 	enum goroutine_status status;
@@ -38,6 +42,8 @@ struct dump_goroutine {
 	bool on_cpu;    /* it runs, and its stack is known: from its thread's registers in the core,
 			 * or from a sample soon after its header was read */
 	int32_t thread; /* the thread that runs it or is in its system call; 0: none */
+	const struct wait_object *connection;  /* that it waits for; NULL: none is known */
+	const struct goroutine_values *values; /* NULL: not known, or not requested */
 };
 
 struct dump {
@@ -51,6 +57,8 @@ struct dump {
 	struct oncpu_sampler *sampler; /* for the C code in stacks of running goroutines; or NULL */
 	struct error *no_on_cpu;       /* why running goroutines have no stacks; NULL: they have, or
 					* none ran */
+	struct values *values;         /* NULL: not requested */
+	struct wait_graph *waits;      /* with the connections; NULL: not requested */
 	char *panic; /* the message of the panic that ended the process; NULL: none is known */
 	struct dump_goroutine *items; /* by id */
 	size_t count;
@@ -69,11 +77,13 @@ static inline enum unwind_method dump_method(const struct dump *dump)
 }
 
 struct dump_options {
-	size_t stack_limit;      /* the most bytes of a stack that are read */
-	bool system;             /* include the runtime's own goroutines */
-	bool parked_only;        /* running goroutines of a live process need no stacks */
-	struct unwinding unwind; /* how frames are found */
-	const atomic_int *stop;  /* ERROR_STOPPED once it is not 0; NULL: never */
+	size_t stack_limit;          /* the most bytes of a stack that are read */
+	bool system;                 /* include the runtime's own goroutines */
+	bool parked_only;            /* running goroutines of a live process need no stacks */
+	bool values;                 /* also the arguments of the frames, and connections */
+	struct variables *variables; /* and these local variables; NULL: none */
+	struct unwinding unwind;     /* how frames are found */
+	const atomic_int *stop;      /* ERROR_STOPPED once it is not 0; NULL: never */
 };
 
 struct error *dump_collect(struct target *t, const struct image *img, const struct golayout *lay,

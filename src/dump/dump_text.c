@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "dump/connections.h"
 #include "dump/raw_dump.h"
 #include "dump/traceback.h"
 
@@ -21,6 +22,7 @@ struct texts {
 	const struct dump *dump;
 	bool all;
 	bool raw;
+	bool values;
 	struct strbuf text;  /* all texts, concatenated */
 	struct map stacks;   /* stack -> its index in `places` + 1; 0: not made yet */
 	struct map creators; /* go_pc -> likewise: the function, NUL, the file and line */
@@ -133,20 +135,24 @@ static void add_state(struct strbuf *sb, const struct dump *dump, const struct d
 		strbuf_adds(sb, ", locked to thread");
 	if (g->bubble && dump->minor >= 25)
 		strbuf_addf(sb, ", synctest bubble %lu", g->bubble);
+	if (g->connection)
+		connection_add(sb, g->connection);
 }
 
-static struct error *make_stack(struct texts *texts, struct stack stack)
+/* Its values, where known, are those of the goroutine alone. */
+static struct error *make_stack(struct texts *texts, struct stack stack,
+				const struct goroutine_values *values, struct strbuf *sb)
 {
 	_cleanup_traceback_ struct traceback tb = {0};
 	struct error *err;
 
 	if (texts->raw) {
-		raw_add_stack(&texts->text, stack);
+		raw_add_stack(sb, stack);
 		return NULL;
 	}
 	err = traceback_of(texts->dump->img, stack, texts->all, TRACEBACK_PRINTED, &tb);
 	if (!err)
-		traceback_add(&texts->text, &tb);
+		traceback_add(sb, &tb, values);
 	return err;
 }
 
@@ -188,11 +194,13 @@ static struct error *add_stack(struct texts *texts, struct strbuf *sb,
 		strbuf_adds(sb, no_stack(texts->dump, g));
 		return NULL;
 	}
+	if (g->values && texts->values)
+		return make_stack(texts, stack, g->values, sb);
 	made = map_at(&texts->stacks, g->stack);
 	if (!made)
 		return &error_no_memory;
 	if (!*made) {
-		err = make_stack(texts, stack);
+		err = make_stack(texts, stack, NULL, &texts->text);
 		if (!err)
 			err = keep_place(texts, start, made);
 	}
@@ -397,7 +405,10 @@ static struct error *write_groups(struct texts *texts, FILE *out)
 
 struct error *dump_write_text(const struct dump *dump, bool all, FILE *out)
 {
-	_cleanup_texts_ struct texts texts = {.dump = dump, .all = all, .text = STRBUF_INIT};
+	_cleanup_texts_ struct texts texts = {.dump = dump,
+					      .all = all,
+					      .values = true,
+					      .text = STRBUF_INIT};
 
 	unwind_write_mark(dump_method(dump), out);
 	return write_goroutines(&texts, out);

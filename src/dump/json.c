@@ -14,6 +14,9 @@ static void cleanup_json(struct json_object **object)
 }
 #define _cleanup_json_ __attribute__((cleanup(cleanup_json)))
 
+/* The compiler nests arguments five deep (TraceArgsMaxDepth). */
+#define MAX_NESTED 16
+
 /* Strings come from the target; JSON requires UTF-8. */
 static struct json_object *json_text(const char *s)
 {
@@ -21,6 +24,61 @@ static struct json_object *json_text(const char *s)
 
 	utf8_add(&sb, s, strlen(s));
 	return sb.failed ? NULL : json_object_new_string_len(sb.data, sb.length);
+}
+
+/* "0x1, {0x2, ...}" as a list of texts and lists. The text is gospect's own. */
+static struct json_object *arguments_json(const char *text)
+{
+	struct json_object *lists[MAX_NESTED] = {json_object_new_array()};
+	size_t depth = 0;
+
+	while (*text) {
+		size_t length = strcspn(text, ",{} ");
+		struct json_object *inner;
+
+		if (length)
+			json_object_array_add(lists[depth],
+					      json_object_new_string_len(text, (int)length));
+		text += length;
+		if (*text == '{' && depth + 1 < MAX_NESTED) {
+			inner = json_object_new_array();
+			json_object_array_add(lists[depth], inner);
+			lists[++depth] = inner;
+		} else if (*text == '}' && depth) {
+			depth--;
+		}
+		text += *text != '\0';
+	}
+	return lists[0];
+}
+
+static struct json_object *local_json(const struct local_value *l)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "name", json_text(l->name));
+	json_object_object_add(o, "type", json_text(l->type));
+	json_object_object_add(o, "argument", json_object_new_boolean(l->is_argument));
+	json_object_object_add(o, "value", json_text(l->text));
+	return o;
+}
+
+static void add_values(struct json_object *o, const struct dump *dump,
+		       const struct dump_goroutine *g, const struct shown_frame *f)
+{
+	const struct frame_values *values = traceback_values(g->values, f);
+	bool known = values && values->arguments && !f->frame.inlined;
+	struct json_object *locals;
+	const struct local_value *l;
+	size_t i = 0;
+
+	json_object_object_add(o, "args", known ? arguments_json(values->arguments) : NULL);
+	if (!values_have_locals(dump->values))
+		return;
+	locals = json_object_new_array();
+	json_object_object_add(o, "locals", locals);
+	while ((l = traceback_local(values, f, &i)))
+		json_object_array_add(locals, local_json(l));
 }
 
 static struct json_object *frame_json(const struct shown_frame *f)
@@ -92,11 +150,26 @@ static struct error *frames_json(const struct dump *dump, const struct dump_goro
 		return NULL;
 	}
 	err = traceback_of(dump->img, stack, all, TRACEBACK_WHOLE, &tb);
-	for (size_t i = 0; !err && i < tb.count; i++)
-		json_object_array_add(frames, frame_json(&tb.frames[i]));
+	for (size_t i = 0; !err && i < tb.count; i++) {
+		struct json_object *frame = frame_json(&tb.frames[i]);
+
+		if (dump->values)
+			add_values(frame, dump, g, &tb.frames[i]);
+		json_object_array_add(frames, frame);
+	}
 	if (stack.truncated)
 		json_object_object_add(o, "truncated", json_object_new_boolean(true));
 	return err;
+}
+
+static void add_connection(struct json_object *o, const struct wait_object *c)
+{
+	if (c->fd >= 0)
+		json_object_object_add(o, "fd", json_object_new_int64(c->fd));
+	if (*c->local)
+		json_object_object_add(o, "local", json_text(c->local));
+	if (*c->remote)
+		json_object_object_add(o, "peer", json_text(c->remote));
 }
 
 /* With the digits of nanoseconds, and no more. */
@@ -126,6 +199,8 @@ static struct error *goroutine_json(const struct dump *dump, const struct dump_g
 	json_object_object_add(o, "thread", g->thread ? json_object_new_int(g->thread) : NULL);
 	json_object_object_add(o, "locked", json_object_new_boolean(g->locked));
 	json_object_object_add(o, "system", json_object_new_boolean(g->system));
+	if (g->connection)
+		add_connection(o, g->connection);
 	return frames_json(dump, g, all, o);
 }
 

@@ -216,7 +216,7 @@ static struct error *end_stack(struct filling *f)
 		return NULL;
 	err = traceback_of(f->img, stack, f->raw->all, TRACEBACK_PRINTED, &tb);
 	if (!err)
-		traceback_add(&f->text, &tb);
+		traceback_add(&f->text, &tb, NULL);
 	f->count = 0;
 	return err;
 }

@@ -46,9 +46,10 @@ static bool is_shown(const struct go_frame *frame, const struct go_frame *callee
 	return strncmp(name, "runtime.", 8) || is_exported_runtime(name, minor);
 }
 
-static bool add_frames(const struct image *img, uint64_t word, bool all, struct traceback *tb,
-		       struct go_frame *callee)
+static bool add_frames(const struct image *img, struct stack stack, size_t place, bool all,
+		       struct traceback *tb, struct go_frame *callee)
 {
+	uint64_t word = stack.pcs[place];
 	struct go_frame frames[MAX_INLINED];
 	size_t n = pclntab_frames(&img->functions, word, frames, MAX_INLINED);
 
@@ -61,7 +62,8 @@ static bool add_frames(const struct image *img, uint64_t word, bool all, struct 
 			continue;
 		if (!array_reserve(&tb->frames, &tb->capacity, tb->count + 1))
 			return false;
-		tb->frames[tb->count++] = (struct shown_frame){frames[i], stack_pc_address(word)};
+		tb->frames[tb->count++] =
+			(struct shown_frame){frames[i], stack_pc_address(word), place};
 	}
 	return true;
 }
@@ -79,7 +81,7 @@ static struct error *collect(const struct image *img, struct stack stack, size_t
 			tb->head = tb->count;
 			tb->elided = -1;
 		} else if (!stack_pc_is_pseudo(stack.pcs[i]) &&
-			   !add_frames(img, stack.pcs[i], all, tb, &callee)) {
+			   !add_frames(img, stack, i, all, tb, &callee)) {
 			return &error_no_memory;
 		}
 	}
@@ -140,13 +142,70 @@ static void add_place(struct strbuf *sb, const struct shown_frame *f)
 	strbuf_addc(sb, '\n');
 }
 
-static void add_frame(struct strbuf *sb, const struct shown_frame *f)
+const struct frame_values *traceback_values(const struct goroutine_values *values,
+					    const struct shown_frame *f)
+{
+	return values && f->place < values->count ? &values->frames[f->place] : NULL;
+}
+
+/* Names of one function: in one of them type arguments may be shortened to [...]. */
+static bool is_same_function(const char *a, const char *b)
+{
+	const char *a_open = strchr(a, '['), *b_open = strchr(b, '[');
+
+	if (!a_open || !b_open)
+		return !strcmp(a, b);
+	return a_open - a == b_open - b && !strncmp(a, b, a_open - a) &&
+	       !strcmp(strrchr(a, ']') ? strrchr(a, ']') : "",
+		       strrchr(b, ']') ? strrchr(b, ']') : "");
+}
+
+static bool is_local_of(const struct local_value *l, const struct shown_frame *f)
+{
+	if (!f->frame.inlined != !l->inlined ||
+	    (l->inlined && !is_same_function(l->inlined, f->frame.function)))
+		return false;
+	return l->declared <= f->frame.line;
+}
+
+const struct local_value *traceback_local(const struct frame_values *values,
+					  const struct shown_frame *f, size_t *i)
+{
+	while (values && *i < values->local_count) {
+		const struct local_value *l = &values->locals[(*i)++];
+
+		if (is_local_of(l, f))
+			return l;
+	}
+	return NULL;
+}
+
+static void add_locals(struct strbuf *sb, const struct shown_frame *f,
+		       const struct frame_values *values)
+{
+	const struct local_value *l;
+	size_t i = 0;
+
+	while ((l = traceback_local(values, f, &i))) {
+		strbuf_adds(sb, l->is_argument ? "\t\targ " : "\t\tvar ");
+		printable_adds(sb, l->name);
+		strbuf_addc(sb, ' ');
+		printable_adds(sb, l->type);
+		strbuf_addf(sb, " = %s\n", l->text);
+	}
+}
+
+static void add_frame(struct strbuf *sb, const struct shown_frame *f,
+		      const struct goroutine_values *all)
 {
 	const char *name = f->frame.function;
+	const struct frame_values *values = traceback_values(all, f);
+	bool known = values && values->arguments && !f->frame.inlined;
 
 	printable_adds(sb, strcmp(name, "runtime.gopanic") ? name : "panic");
-	strbuf_adds(sb, "(...)\n");
+	strbuf_addf(sb, "(%s)\n", known ? values->arguments : "...");
 	add_place(sb, f);
+	add_locals(sb, f, values);
 }
 
 static void add_elided(struct strbuf *sb, const struct traceback *tb)
@@ -157,12 +216,13 @@ static void add_elided(struct strbuf *sb, const struct traceback *tb)
 		strbuf_adds(sb, "...additional frames elided...\n");
 }
 
-void traceback_add(struct strbuf *sb, const struct traceback *tb)
+void traceback_add(struct strbuf *sb, const struct traceback *tb,
+		   const struct goroutine_values *values)
 {
 	for (size_t i = 0; i < tb->count; i++) {
 		if (tb->elided && i == tb->head)
 			add_elided(sb, tb);
-		add_frame(sb, &tb->frames[i]);
+		add_frame(sb, &tb->frames[i], values);
 	}
 	if (tb->elided && tb->head == tb->count)
 		add_elided(sb, tb);
@@ -192,7 +252,7 @@ bool traceback_creator(const struct image *img, const struct dump_goroutine *g, 
 		return false;
 	/* The runtime prints the function that the code belongs to, with the line of the inlined
 	 * call. */
-	*ret = (struct shown_frame){frames[n - 1], g->go_pc};
+	*ret = (struct shown_frame){frames[n - 1], g->go_pc, 0};
 	ret->frame.file = frames[0].file;
 	ret->frame.line = frames[0].line;
 	return all || is_shown(&ret->frame, NULL, false, img->info.minor);

@@ -10,7 +10,8 @@
 
 struct shown_frame {
 	struct go_frame frame;
-	uint64_t pc; /* without STACK_PC_EXACT */
+	uint64_t pc;    /* without STACK_PC_EXACT */
+	uint32_t place; /* of its word in the stack */
 };
 
 struct traceback {
@@ -34,8 +35,19 @@ void traceback_release(struct traceback *tb);
 
 /* Adds "main.worker(...)
  * \t/src/worker.go:41 +0x1d
- * " for each frame, and a line for frames that are left out. */
-void traceback_add(struct strbuf *sb, const struct traceback *tb);
+ * " for each frame, and a line for frames that are left out. With values (NULL: none) the arguments
+ * stand in the parentheses, and a line for each local variable follows. */
+void traceback_add(struct strbuf *sb, const struct traceback *tb,
+		   const struct goroutine_values *values);
+
+/* The values of a frame; NULL: not known. Those of an inlined call are among those of the function
+ * that it was inlined into. */
+const struct frame_values *traceback_values(const struct goroutine_values *values,
+					    const struct shown_frame *f);
+/* The next local variable of a frame, from *i on, which exists at its line; NULL: there are no
+ * more. */
+const struct local_value *traceback_local(const struct frame_values *values,
+					  const struct shown_frame *f, size_t *i);
 
 /* Where a goroutine was created; false if the runtime would not print it. */
 bool traceback_creator(const struct image *img, const struct dump_goroutine *g, bool all,

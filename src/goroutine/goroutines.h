@@ -119,6 +119,13 @@ struct goroutine_options {
 
 struct goroutine_set;
 
+/* The memory that a goroutine's stack was unwound from. */
+struct goroutine_memory {
+	struct stack_memory memory; /* bytes NULL: it is not known */
+	bool has_general;           /* registers.general are those of the innermost frame */
+	struct target_registers registers;
+};
+
 struct error *goroutine_set_open(struct target *t, const struct image *img,
 				 const struct golayout *lay,
 				 const struct goroutine_options *options,
@@ -173,6 +180,8 @@ uint32_t goroutine_set_system_flag(struct goroutine_set *set, uint64_t start_pc,
 /* How many goroutines there are now, as runtime.NumGoroutine() counts them; reads headers alone. */
 struct error *goroutine_set_count_alive(struct goroutine_set *set, size_t *ret) must_check;
 
+/* During options.changed: of that goroutine. */
+const struct goroutine_memory *goroutine_set_memory(const struct goroutine_set *set);
 void goroutine_details(const struct goroutine_set *set, const uint8_t *header,
 		       struct goroutine_details *ret);
 const struct goroutine_stats *goroutine_set_stats(const struct goroutine_set *set);

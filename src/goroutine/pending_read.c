@@ -28,6 +28,29 @@ bool pending_read_has_stack(const struct pending_read *c)
 	}
 }
 
+static struct stack_memory memory_of(const struct goroutine_set *set, const struct pending_read *c)
+{
+	struct stack_memory memory = {
+		.pc = c->now.pc,
+		.sp = c->now.sp,
+		.fp = parked_registers(set, c->header, &c->now).fp,
+		.start_pc = c->start_pc,
+		.bytes = c->stack,
+		.size = c->stack_size,
+		.below = c->stack_below,
+		.whole = c->now.sp + c->stack_size == c->stack_end,
+	};
+
+	if (set->img->machine == MACHINE_ARM64)
+		memory.lr = g_view_sched_lr(header_view(set, c->header));
+	return memory;
+}
+
+const struct goroutine_memory *goroutine_set_memory(const struct goroutine_set *set)
+{
+	return &set->memory;
+}
+
 struct error *pending_read_commit(struct goroutine_set *set, struct pending_read *c)
 {
 	struct goroutine_record *record = &set->records[c->index];
@@ -44,8 +67,11 @@ struct error *pending_read_commit(struct goroutine_set *set, struct pending_read
 		set->stats.unknown++;
 	set->stats.changed++;
 	c->now.flags |= GOROUTINE_MOVED;
+	if (c->stack)
+		set->memory = (struct goroutine_memory){.memory = memory_of(set, c)};
 	if (set->options.changed)
 		err = set->options.changed(set->options.arg, record, &c->now, c->header);
+	set->memory = (struct goroutine_memory){0};
 	*record = c->now;
 	return err;
 }
@@ -73,6 +99,7 @@ struct error *pending_read_commit_without_stack(struct goroutine_set *set, struc
 	struct error *err = NULL;
 
 	c->now.stack = STACK_NONE;
+	c->stack = NULL;
 	if (runs && set->options.registers)
 		err = running_stack(set, c);
 	if (!err && c->now.stack != STACK_NONE)
@@ -129,19 +156,12 @@ bool pending_reads_have_labels(const struct goroutine_set *set, const uint32_t *
 struct error *pending_read_unwind(struct goroutine_set *set, struct pending_read *c,
 				  const uint8_t *bytes, size_t size, size_t below)
 {
-	struct stack_memory memory = {
-		.pc = c->now.pc,
-		.sp = c->now.sp,
-		.fp = parked_registers(set, c->header, &c->now).fp,
-		.start_pc = c->start_pc,
-		.bytes = bytes,
-		.size = size,
-		.below = below,
-		.whole = c->now.sp + size == c->stack_end,
-	};
+	struct stack_memory memory;
 
-	if (set->img->machine == MACHINE_ARM64)
-		memory.lr = g_view_sched_lr(header_view(set, c->header));
+	c->stack = bytes;
+	c->stack_size = size;
+	c->stack_below = below;
+	memory = memory_of(set, c);
 	c->truncated = !memory.whole;
 	set->stats.stacks++;
 	return stacks_unwind(set->stacks, &memory, &c->now.stack);

@@ -265,6 +265,7 @@ static struct error *unwind_copy(struct goroutine_set *set, struct pending_read 
 	uint64_t low = pieces[STACK].address, end = low + pieces[STACK].size;
 
 	c->now.stack = STACK_NONE;
+	c->stack = NULL;
 	if (!bytes || !pending_read_has_stack(c) || c->now.sp < low || c->now.sp >= end)
 		return NULL;
 	if (end != c->stack_end && pieces[STACK].size != set->options.stack_limit)

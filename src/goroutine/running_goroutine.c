@@ -152,8 +152,8 @@ bool running_place(struct goroutine_set *set, const uint8_t *header, struct plac
 
 struct error *running_stack(struct goroutine_set *set, struct pending_read *c)
 {
-	_cleanup_free_ uint8_t *bytes = NULL;
 	struct stack_memory memory = {.start_pc = c->start_pc};
+	struct error *err;
 	struct place p;
 
 	c->now.stack = STACK_NONE;
@@ -163,10 +163,9 @@ struct error *running_stack(struct goroutine_set *set, struct pending_read *c)
 	if (memory.size > set->options.stack_limit)
 		memory.size = set->options.stack_limit;
 	memory.below = bytes_below(set, p.registers.sp);
-	bytes = malloc(memory.below + memory.size);
-	if (!bytes)
+	if (!array_reserve(&set->running_bytes, &set->running_capacity, memory.below + memory.size))
 		return &error_no_memory;
-	if (error_dropped(target_read(set->t, p.registers.sp - memory.below, bytes,
+	if (error_dropped(target_read(set->t, p.registers.sp - memory.below, set->running_bytes,
 				      memory.below + memory.size)))
 		return NULL;
 	memory.pc = p.registers.pc;
@@ -174,7 +173,10 @@ struct error *running_stack(struct goroutine_set *set, struct pending_read *c)
 	memory.lr = p.registers.lr;
 	memory.exact_pc = p.exact;
 	memory.fp = p.registers.fp;
-	memory.bytes = bytes + memory.below;
+	memory.bytes = set->running_bytes + memory.below;
 	memory.whole = p.registers.sp + memory.size == c->stack_end;
-	return stacks_unwind(set->stacks, &memory, &c->now.stack);
+	err = stacks_unwind(set->stacks, &memory, &c->now.stack);
+	if (!err && c->now.stack != STACK_NONE)
+		set->memory = (struct goroutine_memory){memory, p.exact, p.registers};
+	return err;
 }

@@ -108,6 +108,7 @@ void goroutine_set_close(struct goroutine_set *set)
 	free(set->confirm_bytes);
 	free(set->batch_pieces);
 	free(set->again);
+	free(set->running_bytes);
 	free(set);
 }
 

@@ -19,6 +19,10 @@ struct pending_read {
 	uint64_t labels;       /* g.labels */
 	uint64_t tick_address; /* of m.syscalltick; 0 when it need not be read */
 	uint64_t start_pc;
+	const uint8_t
+		*stack; /* the copy that now.stack was unwound from, from now.sp on; or NULL */
+	uint32_t stack_size;
+	uint16_t stack_below; /* bytes of the copy that lie before */
 	bool has_m;
 	bool late; /* it is read only now, with its stack; `first` is not yet known */
 	bool truncated;
@@ -76,6 +80,9 @@ struct goroutine_set {
 	uint32_t batched; /* how many are read batched in one call; 0: not yet known */
 	uint64_t call_ns; /* duration of the last call */
 	uint8_t *again;   /* headers of single retries */
+	struct goroutine_memory memory; /* of the goroutine that is being committed */
+	uint8_t *running_bytes;         /* of the stack of the last one that ran */
+	size_t running_capacity;
 };
 
 /* A header has set->header_size bytes. */

@@ -355,9 +355,13 @@ static bool add_variable(struct search *s, Dwarf_Die *die)
 	const char *name = dwarf_diename(die);
 	struct variable variable = {.name = name, .inlined = s->inlined};
 	Dwarf_Attribute attr;
+	Dwarf_Word line;
 
 	if (!name || !dwarf_attr(die, DW_AT_location, &attr))
 		return true;
+	if (dwarf_attr_integrate(die, DW_AT_decl_line, &attr) && !dwarf_formudata(&attr, &line) &&
+	    line <= INT32_MAX)
+		variable.line = line;
 	variable.is_argument = dwarf_tag(die) == DW_TAG_formal_parameter;
 	variable.type = go_types_of(&s->v->types, die);
 	return variable.type && add_parts(s, &variable, find_place(s, die, variable.type->size));

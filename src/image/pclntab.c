@@ -28,11 +28,14 @@ static const struct inline_layout {
 enum {
 	PCDATA_STACK_MAP_INDEX = 1,
 	PCDATA_INLINE_INDEX = 2,
+	PCDATA_ARGUMENTS_LIVE_INDEX = 3,
 	FUNCDATA_ARGS = 0,
 	FUNCDATA_LOCALS = 1,
 	FUNCDATA_STACK_OBJECTS = 2,
 	FUNCDATA_INLINE_TREE = 3,
 	FUNCDATA_OPEN_DEFERS = 4,
+	FUNCDATA_ARGUMENTS = 5,
+	FUNCDATA_ARGUMENTS_LIVE = 6,
 	FUNCDATA_WRAP_INFO = 7
 };
 
@@ -378,15 +381,33 @@ struct stack_object stack_map_object(const struct stack_map *map, size_t i)
 	};
 }
 
+bool pclntab_arguments(const struct go_func *f, uint64_t pc, struct argument_info *ret)
+{
+	int32_t index;
+
+	*ret = (struct argument_info){.live_index = -1};
+	if (!funcdata(f->tab, f, FUNCDATA_ARGUMENTS, &ret->format))
+		return false;
+	/* Go 1.17 has no such tables. */
+	if (f->tab->format != PCLNTAB_GO116 &&
+	    funcdata(f->tab, f, FUNCDATA_ARGUMENTS_LIVE, &ret->live) &&
+	    pcdata_value(f->tab, f, PCDATA_ARGUMENTS_LIVE_INDEX, pc, &index))
+		ret->live_index = index;
+	return true;
+}
+
+/* A program without inlined calls has no inline tree, but maps of its stacks. */
 uint64_t pclntab_any_funcdata(const struct pclntab *tab)
 {
+	static const uint32_t which[] = {FUNCDATA_INLINE_TREE, FUNCDATA_LOCALS};
 	struct go_func f;
 	uint64_t address;
 
-	for (size_t i = 0; i < tab->count; i++)
-		if (pclntab_function(tab, i, &f) &&
-		    funcdata_word(tab, &f, FUNCDATA_INLINE_TREE, &address))
-			return address;
+	for (size_t k = 0; k < sizeof(which) / sizeof(*which); k++)
+		for (size_t i = 0; i < tab->count; i++)
+			if (pclntab_function(tab, i, &f) &&
+			    funcdata_word(tab, &f, which[k], &address))
+				return address;
 	return 0;
 }
 

@@ -190,8 +190,19 @@ struct stack_map {
 bool pclntab_stack_map(const struct go_func *f, uint64_t pc, struct stack_map *ret);
 struct stack_object stack_map_object(const struct stack_map *map, size_t i);
 
-/* Go 1.17: the address of some function's inline tree, from which the addresses of all follow; or
- * 0. */
+/* How the runtime prints the arguments of a function (cmd/compile/internal/ssagen/abi.go), and
+ * which of those that came in registers have been saved to the stack. */
+struct argument_info {
+	struct bytes format; /* offsets and sizes, up to a byte that ends them */
+	struct bytes live; /* the first offset that needs a bit, then bits at each index; or none */
+	int32_t live_index; /* of the bits that hold at the pc; below 1: all are saved */
+};
+
+/* `pc` is inside the instruction. False: the runtime knows no arguments. */
+bool pclntab_arguments(const struct go_func *f, uint64_t pc, struct argument_info *ret);
+
+/* Go 1.17: the address of some function's inline tree or map of its stack, from which the addresses
+ * of all follow; or 0. */
 uint64_t pclntab_any_funcdata(const struct pclntab *tab);
 
 /*

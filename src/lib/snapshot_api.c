@@ -17,6 +17,7 @@
 #include "lib/goroutine_filter.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
+#include "lib/program_variables.h"
 #include "lib/sink.h"
 #include "lib/stack.h"
 #include "lib/target_handle.h"
@@ -28,6 +29,7 @@
 struct gospect_snapshot {
 	const struct gospect_target *target;
 	struct debug_frame *frames;
+	struct variables *variables; /* NULL: local variables were not requested */
 	struct dump *dump;
 	bool all; /* frames that the runtime hides are shown */
 	struct arena given;
@@ -42,6 +44,7 @@ void gospect_snapshot_destroy(struct gospect_snapshot *s)
 	map_release(&s->stacks);
 	arena_release(&s->given);
 	dump_destroy(s->dump);
+	variables_close(s->variables);
 	debug_frame_close(s->frames);
 	free(s);
 }
@@ -82,13 +85,17 @@ static struct error *must_check take(struct gospect_target *t,
 {
 	struct dump_options collect = {.stack_limit = STACK_LIMIT,
 				       .system = o->system,
+				       .values = o->values != GOSPECT_VALUES_NONE,
 				       .stop = t->cancel};
 	struct error *err = target_check_cancel(t);
 
 	if (!err)
 		err = unwind_open(o->unwind, t->image, &s->frames, &collect.unwind);
+	if (!err && o->values == GOSPECT_VALUES_LOCALS)
+		err = program_variables_open(t, &s->variables);
 	if (err)
 		return err;
+	collect.variables = s->variables;
 	err = dump_collect(t->target, t->image, t->layout, &collect, &s->dump);
 	if (err)
 		return err == &error_stopped ? err : target_explain(t->target, err);
@@ -96,6 +103,9 @@ static struct error *must_check take(struct gospect_target *t,
 		core_remark(&t->remark, s->dump);
 	apply_filter(filter, s->dump);
 	remark_missing(&t->remark, s->dump);
+	if (s->dump->values && values_left_out(s->dump->values))
+		remark(&t->remark, "the stacks are too deep: %zu frames have no values",
+		       values_left_out(s->dump->values));
 	unwind_remark(&t->remark, o->unwind);
 	return NULL;
 }
@@ -112,6 +122,9 @@ struct gospect_error *gospect_snapshot_take(struct gospect_target *t,
 	if (!s)
 		return error_out(&error_no_memory);
 	err = options_take(given, &options, sizeof(options), "gospect_snapshot_options");
+	if (!err && options.values > GOSPECT_VALUES_LOCALS)
+		err = error_format(ERROR_USAGE, "invalid values %u; see enum gospect_values",
+				   options.values);
 	if (!err)
 		err = filter_init(&filter, options.filter);
 	s->target = t;

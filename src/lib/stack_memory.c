@@ -7,9 +7,9 @@
 #include "base/cleanup.h"
 #include "base/printable.h"
 #include "goroutine/goroutine_snapshot.h"
-#include "image/dwarf_variables.h"
 #include "lib/error_api.h"
 #include "lib/given.h"
+#include "lib/program_variables.h"
 #include "lib/sink.h"
 #include "lib/target_handle.h"
 #include "lib/unwind.h"
@@ -66,28 +66,6 @@ static struct error *variables_of(void *arg, uint64_t pc, bool is_return,
 	return variables_at(s->variables, pc - s->bias, is_return, ret, ret_count);
 }
 
-/* If DWARF is broken, only variables are missing. */
-static struct error *must_check open_source(const struct gospect_target *t, struct source *ret)
-{
-	const struct image *img = t->image;
-	struct error *err = variables_open(img->elf, &ret->variables);
-
-	ret->bias = img->bias;
-	if (!err && !ret->variables && img->unstripped)
-		err = variables_open(img->unstripped, &ret->variables);
-	if (err && err->code == ERROR_CORRUPT) {
-		remark(&t->remark, "%s; no arguments and variables", err->message);
-		error_destroy(err);
-		return NULL;
-	}
-	if (!err && !ret->variables)
-		remark(&t->remark,
-		       "%s has no DWARF, so arguments and variables are missing; name an "
-		       "unstripped file of the same build with --exe FILE",
-		       elf_file_name(img->elf));
-	return err;
-}
-
 static void remark_limits(const struct gospect_target *t, const struct goroutine_snapshot *g)
 {
 	const struct target_core *core = target_core(t->target);
@@ -134,7 +112,7 @@ static struct error *must_check annotate(const struct gospect_target *t,
 					 struct gospect_stack_memory *m)
 {
 	_cleanup_annotation_ struct annotation *a = NULL;
-	_cleanup_(source_close) struct source source = {0};
+	_cleanup_(source_close) struct source source = {.bias = t->image->bias};
 	struct annotate_input in = {
 		.functions = &t->image->functions,
 		.machine = t->image->machine,
@@ -146,7 +124,7 @@ static struct error *must_check annotate(const struct gospect_target *t,
 		.general_count = ARRAY_SIZE(g->registers.general),
 		.arg = &source,
 	};
-	struct error *err = open_source(t, &source);
+	struct error *err = program_variables_open(t, &source.variables);
 	struct annotate_row row;
 
 	if (source.variables)

@@ -73,6 +73,7 @@ static struct error *changed(void *arg, const struct goroutine_record *before,
 		.bubble = d.bubble,
 		.go_pc = d.go_pc,
 		.start_pc = d.start_pc,
+		.key = now->key,
 		.stack = now->stack,
 		.look = w->looks,
 		.status = goroutine_status(now),
@@ -176,7 +177,8 @@ struct error *wait_graph_explain(struct wait_graph *w)
 
 	count_goroutines(w);
 	err = wait_graph_group(w);
-
+	if (w->options.connections_only)
+		return err ? err : wait_graph_find_sockets(w);
 	if (!err)
 		err = wait_graph_find_holders(w);
 	if (!err)

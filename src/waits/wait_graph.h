@@ -65,6 +65,7 @@ struct wait_goroutine {
 	uint64_t bubble;   /* synctest */
 	uint64_t go_pc;    /* the go statement that created it: a return address */
 	uint64_t start_pc; /* the function that it began with */
+	uint32_t key;      /* goroutine_record.key */
 	uint32_t stack;    /* in the set's stacks */
 	uint32_t look;     /* the one at which it was first seen as it is now */
 	enum goroutine_status status;
@@ -145,6 +146,7 @@ struct wait_cycle {
 
 struct wait_graph_options {
 	bool system;            /* the runtime's own goroutines too */
+	bool connections_only;  /* of the objects, read those of the network alone; no holders */
 	const atomic_int *stop; /* ERROR_STOPPED once it is not 0; NULL: never */
 };
 

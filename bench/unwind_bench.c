@@ -182,9 +182,10 @@ static struct error *take_snapshots(struct bench *b)
 	for (size_t i = 0; !err && i < goroutine_set_count(set) && b->count < MAX_SNAPSHOTS; i++) {
 		const struct goroutine_record *r = &goroutine_set_records(set)[i];
 		struct goroutine_snapshot *s = &b->snapshots[b->count];
+		bool runs;
 
 		if (goroutine_status(r) != G_WAITING ||
-		    error_dropped(goroutine_snapshot_take(set, r->goid, s)))
+		    error_dropped(goroutine_snapshot_take(set, r->goid, &runs, s)) || runs)
 			continue;
 		s->memory.lr = b->img->machine == MACHINE_AMD64 ? 0 : s->memory.lr;
 		b->frame_count += s->frames.count;

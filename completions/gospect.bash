@@ -60,7 +60,7 @@ _gospect() {
 	esac
 	case $verb in
 	dump)
-		COMPREPLY=($(compgen -W "$target --core $output $filter --runtime --all --group --raw --unwind -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --core $output $filter --runtime --all --group --values --locals --raw --unwind -h --help" -- "$cur"))
 		;;
 	waits)
 		COMPREPLY=($(compgen -W "$target --core $output --runtime -h --help" -- "$cur"))

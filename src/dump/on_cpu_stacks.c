@@ -12,6 +12,8 @@
 #define SAMPLE_HZ 4000
 #define STEP_US 1000
 #define CPU_SAMPLE_NS 20000000ull
+/* The part of a stack that has values. */
+#define VALUES_BYTES 8192
 /* How long to wait for goroutines that run according to the runtime, but get no CPU. */
 #define PATIENCE_NS 200000000ull
 /* Above this number, only threads that run goroutines are sampled. A goroutine that moves to
@@ -22,6 +24,7 @@ struct catch
 {
 	struct dump *dump;
 	uint64_t since; /* CLOCK_MONOTONIC: all headers of the dump were read before */
+	struct error *failed;
 };
 
 static bool is_wanted(const struct dump_goroutine *g)
@@ -55,6 +58,10 @@ static void take(void *arg, const struct oncpu_sighting *seen)
 		return;
 	g->stack = seen->stack;
 	g->on_cpu = true;
+	if (c->dump->values && !c->failed)
+		c->failed = values_take(c->dump->values, &seen->memory,
+					stacks_get(goroutine_set_stacks(c->dump->set), g->stack),
+					&g->values);
 }
 
 static size_t count_wanted(const struct dump *dump)
@@ -117,7 +124,12 @@ static struct error *list_threads(struct target *t, const struct dump *dump, pid
 static struct error *open_sampler(struct target *t, const struct golayout *lay, struct catch *c)
 {
 	_cleanup_free_ pid_t *threads = NULL;
-	struct oncpu_options options = {.hz = SAMPLE_HZ, .seen = take, .arg = c};
+	struct oncpu_options options = {
+		.hz = SAMPLE_HZ,
+		.seen = take,
+		.arg = c,
+		.stack_bytes = c->dump->values ? VALUES_BYTES : 0,
+	};
 	struct error *err = list_threads(t, c->dump, &threads, &options.thread_count);
 
 	if (err)
@@ -139,12 +151,12 @@ static struct error *wait_for_all(struct target *t, const struct golayout *lay, 
 		usleep(STEP_US);
 		err = oncpu_sampler_drain(c->dump->sampler);
 	}
-	return err;
+	return err ? err : c->failed;
 }
 
 struct error *running_collect(struct target *t, const struct golayout *lay, struct dump *dump)
 {
-	struct catch c = {dump, clock_now()};
+	struct catch c = {dump, clock_now(), NULL};
 	struct error *err;
 
 	/* Only a live process has threads to sample. */

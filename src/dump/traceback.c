@@ -165,7 +165,9 @@ static bool is_local_of(const struct local_value *l, const struct shown_frame *f
 	if (!f->frame.inlined != !l->inlined ||
 	    (l->inlined && !is_same_function(l->inlined, f->frame.function)))
 		return false;
-	return l->declared <= f->frame.line;
+	/* Padding in a loop has line 1, whatever the function's lines are. */
+	return l->is_argument || l->declared <= f->frame.line ||
+	       f->frame.line < f->frame.start_line;
 }
 
 const struct local_value *traceback_local(const struct frame_values *values,

@@ -94,7 +94,7 @@ static struct error *take_arguments(struct values *v, const struct stack_memory 
 		return NULL;
 	strbuf_reset(&v->text);
 	if (pclntab_arguments(&func, pc, &info) &&
-	    (!f->cfa || !arguments_add(&v->text, &info, memory, arguments_at(v, f))))
+	    !arguments_add(&v->text, &info, memory, arguments_at(v, f)))
 		return NULL;
 	ret->arguments = keep(v);
 	return ret->arguments ? NULL : &error_no_memory;

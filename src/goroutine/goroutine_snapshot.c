@@ -1,6 +1,7 @@
 #include "goroutine/goroutine_snapshot.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -10,6 +11,7 @@
 
 #define UNIT_BYTES (256u << 10)
 #define PATIENCE_NS 1000000000ull
+#define RUNNING_NS 50000000ull
 #define PAUSE_US 500u
 
 /* The result of one try. */
@@ -153,23 +155,16 @@ static struct error *explain(enum outcome outcome, struct target *t, uint64_t go
 {
 	const struct target_core *core = target_core(t);
 
+	if (outcome == OUTCOME_RUNS && core)
+		return error_format(ERROR_FAILED,
+				    "goroutine %lu was running, and %s lacks the registers of its "
+				    "thread; take the core file with gcore in the program's pid "
+				    "namespace",
+				    goid, core->path);
 	switch (outcome) {
 	case OUTCOME_GONE:
 		return error_format(ERROR_FAILED,
 				    "goroutine %lu ended before its stack could be read", goid);
-	case OUTCOME_RUNS:
-		if (core)
-			return error_format(
-				ERROR_FAILED,
-				"goroutine %lu was running, and %s lacks the registers of its "
-				"thread; take the core file with gcore in the program's pid "
-				"namespace",
-				goid, core->path);
-		return error_format(
-			ERROR_FAILED,
-			"goroutine %lu is running, so its stack pointer is in a register; try "
-			"again, or take a core file (gcore %d) and use --core",
-			goid, target_pid(t));
 	case OUTCOME_UNREADABLE:
 		return error_format(ERROR_FAILED, "cannot read goroutine %lu: its memory is %s",
 				    goid, core ? "not in the core file" : "gone");
@@ -188,12 +183,12 @@ static struct error *explain(enum outcome outcome, struct target *t, uint64_t go
 }
 
 /* Tries until the goroutine did not move. In a core file nothing moves. */
-static struct error *take(struct goroutine_set *set, uint64_t g, uint64_t goid,
+static struct error *take(struct goroutine_set *set, uint64_t g, uint64_t goid, bool *ret_runs,
 			  struct goroutine_snapshot *ret)
 {
 	_cleanup_free_ uint8_t *headers = calloc(2, set->header_size);
 	struct reading r = {.header = headers, .again = headers + set->header_size};
-	uint64_t end = clock_now() + PATIENCE_NS;
+	uint64_t begin = clock_now();
 	enum outcome outcome;
 	struct error *err;
 
@@ -203,9 +198,17 @@ static struct error *take(struct goroutine_set *set, uint64_t g, uint64_t goid,
 		err = try_once(set, g, goid, &r, ret, &outcome);
 		if (err || (outcome == OUTCOME_TAKEN && ret->frames.end != FRAMES_TORN))
 			return err;
-		if (target_core(set->t) || outcome == OUTCOME_GONE || clock_now() > end)
+		if (target_core(set->t) || outcome == OUTCOME_GONE ||
+		    clock_now() - begin > PATIENCE_NS)
 			break;
 		goroutine_snapshot_release(ret);
+		*ret_runs = *ret_runs && outcome == OUTCOME_RUNS;
+		if (*ret_runs && clock_now() - begin > RUNNING_NS) {
+			*ret = (struct goroutine_snapshot){.g = g,
+							   .goid = goid,
+							   .stack_end = r.stack_end};
+			return NULL;
+		}
 		err = target_check(set->t);
 		if (err)
 			return err;
@@ -214,7 +217,7 @@ static struct error *take(struct goroutine_set *set, uint64_t g, uint64_t goid,
 	return outcome == OUTCOME_TAKEN ? NULL : explain(outcome, set->t, goid);
 }
 
-struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid,
+struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid, bool *ret_runs,
 				      struct goroutine_snapshot *ret)
 {
 	const struct target_core *core = target_core(set->t);
@@ -227,14 +230,53 @@ struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid,
 	if (!err && !g)
 		return error_format(ERROR_FAILED, "there is no goroutine %lu%s", goid,
 				    core && core->truncated ? " in what the core file has" : "");
+	*ret_runs = !core;
 	if (!err)
-		err = take(set, g, goid, &s);
+		err = take(set, g, goid, ret_runs, &s);
+	*ret_runs = *ret_runs && !err && !s.memory.bytes;
 	if (err) {
 		goroutine_snapshot_release(&s);
 		return err;
 	}
 	*ret = s;
 	return NULL;
+}
+
+bool goroutine_snapshot_bounds(struct goroutine_set *set, const struct goroutine_snapshot *s,
+			       uint64_t *ret_low, uint64_t *ret_end)
+{
+	_cleanup_free_ uint8_t *header = calloc(1, set->header_size);
+	struct reading r = {.header = header};
+
+	if (!header || !read_header(set, s->g, &r) || r.before.goid != s->goid ||
+	    !goroutine_is_alive(&r.before))
+		return false;
+	*ret_end = r.stack_end;
+	*ret_low = g_view_stack_lo(header_view(set, header));
+	return true;
+}
+
+struct error *goroutine_snapshot_fill(struct goroutine_set *set, const struct goroutine_memory *m,
+				      struct goroutine_snapshot *s)
+{
+	uint64_t left = s->stack_end - m->memory.sp;
+
+	s->memory = m->memory;
+	if (s->memory.size > left)
+		s->memory.size = left;
+	s->memory.below = 0;
+	s->memory.whole = s->memory.size == left;
+	s->bytes = malloc(s->memory.size + 1);
+	if (!s->bytes)
+		return &error_no_memory;
+	memcpy(s->bytes, m->memory.bytes, s->memory.size);
+	s->memory.bytes = s->bytes;
+	s->status = G_RUNNING;
+	s->fp = m->memory.fp;
+	s->has_general = m->has_general;
+	s->registers = m->registers;
+	return frames_unwind_by(&set->options.unwind, &set->img->functions, set->img->machine,
+				&s->memory, &s->frames);
 }
 
 void goroutine_snapshot_release(struct goroutine_snapshot *s)

@@ -24,11 +24,21 @@ struct goroutine_snapshot {
 
 /*
  * Takes the goroutine with this id, and reads it again if it moves meanwhile. If it runs in a live
- * process, the call waits for up to a second. ERROR_FAILED: it still runs, or there is no such
- * goroutine. Frames that do not lead to the stack's end are no error: see frames.end.
+ * process whenever it is read in 50 ms, *ret_runs is true, and nothing of *ret but g and stack_end
+ * is set. ERROR_FAILED: it moved for a second, or there is no such goroutine. Frames that do not
+ * lead to the stack's end are no error: see frames.end.
  */
-struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid,
+struct error *goroutine_snapshot_take(struct goroutine_set *set, uint64_t goid, bool *ret_runs,
 				      struct goroutine_snapshot *ret) must_check;
+
+/* The bounds of the stack now, of a goroutine that ran. False: it has ended. */
+bool goroutine_snapshot_bounds(struct goroutine_set *set, const struct goroutine_snapshot *s,
+			       uint64_t *ret_low, uint64_t *ret_end);
+
+/* Fills *s, of a goroutine that ran, from memory that was copied while it ran; of the copy what is
+ * below stack_end. */
+struct error *goroutine_snapshot_fill(struct goroutine_set *set, const struct goroutine_memory *m,
+				      struct goroutine_snapshot *s) must_check;
 void goroutine_snapshot_release(struct goroutine_snapshot *s);
 #define _cleanup_goroutine_snapshot_ __attribute__((cleanup(goroutine_snapshot_release)))
 

@@ -10,6 +10,7 @@
 #include "lib/error_api.h"
 #include "lib/given.h"
 #include "lib/program_variables.h"
+#include "lib/running_memory.h"
 #include "lib/sink.h"
 #include "lib/target_handle.h"
 #include "lib/unwind.h"
@@ -73,6 +74,8 @@ static void remark_limits(const struct gospect_target *t, const struct goroutine
 	if (core && t->image->unchecked)
 		remark(&t->remark, "%s has no build id: cannot check that %s is its program",
 		       core->path, elf_file_name(t->image->elf));
+	if (!g->memory.whole && g->memory.size < STACK_LIMIT)
+		return; /* a sample, which has been said */
 	if (!g->memory.whole)
 		remark(&t->remark, "the stack has %lu bytes; the innermost %u MB are shown",
 		       g->stack_end - g->memory.sp, STACK_LIMIT >> 20);
@@ -158,6 +161,7 @@ static struct error *must_check take(struct gospect_target *t, uint64_t goid, ui
 	};
 	_cleanup_debug_frame_ struct debug_frame *frames = NULL;
 	struct error *err = target_check_cancel(t);
+	bool runs;
 
 	if (!err)
 		err = unwind_open(unwind, t->image, &frames, &goroutines.unwind);
@@ -166,7 +170,9 @@ static struct error *must_check take(struct gospect_target *t, uint64_t goid, ui
 	m->unwind = goroutines.unwind.method;
 	err = goroutine_set_open(t->target, t->image, t->layout, &goroutines, &set);
 	if (!err)
-		err = goroutine_snapshot_take(set, goid, &g);
+		err = goroutine_snapshot_take(set, goid, &runs, &g);
+	if (!err && runs)
+		err = running_memory_take(t, set, &g);
 	return err ? target_explain(t->target, err) : annotate(t, &g, m);
 }
 

@@ -55,11 +55,15 @@ struct perf_program {
 	int outputs;
 };
 
+/* A record of the kernel, with all that it has beside the stack, has less than 64 KB. */
+#define PERF_MOST_STACK (48u << 10)
+
 struct perf_options {
 	double hz;
 	enum machine machine; /* must be this machine's */
-	size_t stack_size;    /* bytes of stack in a sample, a multiple of 8 below 65528 */
-	bool kernel; /* record the kernel's frames; ERROR_DENIED if that is not permitted */
+	size_t stack_size; /* bytes of stack in a sample, a multiple of 8; PERF_MOST_STACK at most
+			    */
+	bool kernel;       /* record the kernel's frames; ERROR_DENIED if that is not permitted */
 	/* Report also when threads leave their CPUs and return, where permitted. */
 	bool switches;
 	const struct perf_program *program; /* NULL: none */

@@ -128,7 +128,7 @@ static bool stacks_move(const struct golayout *lay)
 	return lay->minor <= 25;
 }
 
-static size_t stack_bytes(const struct oncpu_sampler *s)
+static size_t needed_bytes(const struct oncpu_sampler *s)
 {
 	enum unwind_method method = stacks_unwinding(s->stacks)->method;
 	struct go_func f;
@@ -137,6 +137,15 @@ static size_t stack_bytes(const struct oncpu_sampler *s)
 	    pclntab_find_name(&s->img->functions, "crosscall2", &f))
 		return STACK_BYTES_ANY;
 	return stacks_move(s->lay) && !s->program ? STACK_BYTES_OWN : STACK_BYTES_GO;
+}
+
+static size_t stack_bytes(const struct oncpu_sampler *s)
+{
+	size_t needed = needed_bytes(s), wanted = s->options.stack_bytes;
+
+	if (wanted > PERF_MOST_STACK)
+		wanted = PERF_MOST_STACK;
+	return needed > wanted ? needed : (wanted + 7) & ~(size_t)7;
 }
 
 /* The program keeps each m, so each is set once. */
@@ -530,11 +539,31 @@ static struct error *mark_system(struct oncpu_sampler *s, uint32_t exact, struct
 			 &b->stack);
 }
 
+static struct goroutine_memory memory_of(const struct oncpu_sampler *s,
+					 const struct perf_sample *sample)
+{
+	const struct register_roles *roles = register_roles(s->img->machine);
+	const uint64_t *value = sample->regs.value;
+	struct goroutine_memory m = {.has_general = true};
+
+	m.registers.pc = m.memory.pc = value[roles->pc];
+	m.registers.sp = m.memory.sp = value[roles->sp];
+	m.registers.fp = m.memory.fp = value[roles->fp];
+	if (s->img->machine == MACHINE_ARM64)
+		m.registers.lr = m.memory.lr = value[roles->lr];
+	memcpy(m.registers.general, value, sizeof(m.registers.general));
+	m.memory.exact_pc = true;
+	m.memory.bytes = sample->stack;
+	m.memory.size = sample->stack_size;
+	return m;
+}
+
 static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint64_t goid,
 		 const struct running_stack *stack)
 {
-	const struct oncpu_sighting sighting = {sample->time, goid, stack->stack, stack->exact,
-						stack->truncated};
+	const struct oncpu_sighting sighting = {sample->time,     goid,
+						stack->stack,     stack->exact,
+						stack->truncated, memory_of(s, sample)};
 
 	if (s->options.seen && goid)
 		s->options.seen(s->options.arg, &sighting);

@@ -23,6 +23,10 @@ struct oncpu_sighting {
 	uint32_t stack;
 	uint32_t exact; /* by pcsp, however the stacks are unwound */
 	bool truncated;
+	/* The user's registers, and the sample's copy of the memory from its stack pointer on: of
+	 * the goroutine's own stack, or of another one that its thread is on. Valid during the
+	 * call. */
+	struct goroutine_memory memory;
 };
 
 /* A sample of a thread, whatever it worked for. */
@@ -46,11 +50,12 @@ struct oncpu_options {
 	size_t thread_count;
 	/* Called with each goroutine's stack; NULL: not called. */
 	void (*seen)(void *arg, const struct oncpu_sighting *sighting);
-	void *arg;         /* of these */
-	uint64_t goid;     /* this goroutine alone; 0: all */
-	bool no_goroutine; /* include the time of threads that work for no goroutine */
-	bool mark_system;  /* mark the runtime's own goroutines */
-	bool kernel;       /* include the kernel's frames; ERROR_DENIED if that is not permitted */
+	void *arg;          /* of these */
+	uint64_t goid;      /* this goroutine alone; 0: all */
+	size_t stack_bytes; /* the least that a sample has of its stack; 0: what unwinding needs */
+	bool no_goroutine;  /* include the time of threads that work for no goroutine */
+	bool mark_system;   /* mark the runtime's own goroutines */
+	bool kernel;        /* include the kernel's frames; ERROR_DENIED if that is not permitted */
 	bool sample_program; /* labels as of the sample, where permitted: cpu_sample.h */
 	bool waits;          /* record also where threads waited for a CPU, if available */
 };

@@ -85,8 +85,10 @@ static const char *unix_text(struct wait_graph *w, uint64_t address)
 	return wait_keep(w, "%.*s", (int)words[1], path);
 }
 
+/* False: no memory. Other words of a stack may look like the beginning of a netFD; only a netFD
+ * goes on with the name of a network. */
 static bool take_addresses(struct wait_graph *w, const struct netfd *fd, size_t from,
-			   struct wait_object *o)
+			   struct wait_object *o, bool *ret_found)
 {
 	for (size_t i = from + 1; i + 6 <= FD_BYTES / 8; i++) {
 		const char *(*text)(struct wait_graph *, uint64_t);
@@ -94,6 +96,7 @@ static bool take_addresses(struct wait_graph *w, const struct netfd *fd, size_t 
 
 		if (!is_net(w, fd->words[i], fd->words[i + 1], &is_unix))
 			continue;
+		*ret_found = true;
 		text = is_unix ? unix_text : inet_text;
 		o->local = fd->words[i + 3] ? text(w, fd->words[i + 3]) : "";
 		o->remote = fd->words[i + 5] ? text(w, fd->words[i + 5]) : "";
@@ -105,6 +108,7 @@ static bool take_addresses(struct wait_graph *w, const struct netfd *fd, size_t 
 /* false: no memory. */
 static bool find_in_frames(struct wait_graph *w, const struct wait_stack *s, struct wait_object *o)
 {
+	bool found = false;
 	size_t tries = 0;
 
 	for (size_t i = 0; i < s->frames.count && i < MAX_FRAMES; i++) {
@@ -121,8 +125,10 @@ static bool find_in_frames(struct wait_graph *w, const struct wait_stack *s, str
 			if (!read_at(w, word, &fd, sizeof(fd)))
 				continue;
 			place = place_of_poll(&fd, o);
-			if (place)
-				return take_addresses(w, &fd, place, o);
+			if (place && !take_addresses(w, &fd, place, o, &found))
+				return false;
+			if (found)
+				return true;
 		}
 	}
 	return true;

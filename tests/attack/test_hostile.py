@@ -31,7 +31,8 @@ LIES = ["goroutines", "threads", "shared", "head", "stale_agent",
 # A verb that ran so often under all lies has answered at times: where it refuses each time, nothing is
 # read, and nothing is shown. doctor's answer is that something is wrong.
 OFTEN = 12
-VERBS = [("ps",), ("dump",), ("dump", "-f", "json"), ("dump", "--unwind", "fp"), ("stack", "-g", "1"),
+VERBS = [("ps",), ("dump",), ("dump", "-f", "json"), ("dump", "--locals"),
+         ("dump", "--unwind", "fp"), ("stack", "-g", "1"),
          ("record", "-d", "0.7", "-o", "x.pb.gz"), ("record", "-d", "0.7", "--budget", "100", "-f",
                                                     "html", "-o", "x.html", "--all"),
          ("trace", "-d", "0.5", "-o", "x.trace"), ("trace", "-d", "0.5", "-o", "x.pftrace"),

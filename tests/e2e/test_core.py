@@ -65,7 +65,21 @@ def assert_as_it_said(death, version):
     assert len(inside) > 20
     found = crash.differences(inside, outside, version)
     assert not found, "\n".join(found[:40])
+    assert_arguments_as_it_said(death)
     return words
+
+
+def assert_arguments_as_it_said(death):
+    """Character for character, of the goroutines that are parked."""
+    def calls(text, state):
+        found = re.findall(r"^goroutine (\d+) .*\[([^]]*)\].*:\n((?:.+\n?)*)", text, re.M)
+        return {goid: re.findall(r"^\S.*\)$", lines, re.M) for goid, wait, lines in found
+                if wait.startswith(state)}
+
+    text = gospect.run("dump", "--core", death.core, "--all", "--values").ok().text
+    outside, inside = calls(text, "chan receive"), calls(death.words, "chan receive")
+    assert len(inside) > 2
+    assert {goid: outside[goid] for goid in inside} == inside
 
 
 # Each build dies in one way, and one build of each version in all of them.

@@ -3,10 +3,12 @@
 import dataclasses
 import json
 import os
+import pathlib
 import re
 import resource
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -21,6 +23,7 @@ BUILDS = [(version, mode) for version in golang.VERSIONS
 IDS = [f"go{version}-{mode}" for version, mode in BUILDS]
 every_annotated_build = pytest.mark.parametrize("version,mode", BUILDS, ids=IDS)
 
+SECCOMP = pathlib.Path(gospect.__file__).with_name("seccomp.py")
 HEADER = re.compile(r"^regs {4}addr {2,} +offset  value +explanation$")
 PARTS = ("arg ", "var ")
 
@@ -423,12 +426,28 @@ def test_a_core_of_any_machine(tmp_path, version, arch):
 # Goroutines whose stack cannot be shown
 
 
-def test_a_running_goroutine_is_refused_after_a_moment(targets):
+@every_version([golang.OLDEST, golang.NEWEST])
+def test_a_running_goroutine_is_shown_as_of_a_sample(targets, version):
+    program = targets.start("annotated", version, args=("-spin",), env=ENVIRONMENT)
+    goid = goid_in_state(program.pid, "running")
+    result = gospect.run("stack", "-p", program.pid, "-g", goid).ok()
+    assert f"goroutine {goid} is running: this is its stack at a sample" in result.words[0]
+    stack = parse(result.text)
+    assert "return addr to runtime.goexit" in stack.texts()
+    assert any(text.startswith("return addr to main.main") for text in stack.texts())
+    assert stack.arrow("sp") is stack.rows[-1]
+    values = [row.value for row in stack.rows if "arg n int" in row.variables()]
+    values += [value for text, (_, value) in stack.registers.items() if text == "arg n int"]
+    assert 11 in values or "arg m int" in stack.registers
+
+
+def test_a_running_goroutine_needs_samples(targets):
     program = targets.start("annotated", golang.NEWEST, args=("-spin",), env=ENVIRONMENT)
     goid = goid_in_state(program.pid, "running")
+    refused = (sys.executable, SECCOMP, "perf_event_open", "EPERM")
     begin = time.monotonic()
-    message = gospect.run("stack", "-p", program.pid, "-g", goid).fails(1)
-    assert f"goroutine {goid} is running" in message and f"gcore {program.pid}" in message
+    message = gospect.run("stack", "-p", program.pid, "-g", goid, prefix=refused).fails(1)
+    assert f"goroutine {goid}, which is running" in message and f"gcore {program.pid}" in message
     assert time.monotonic() - begin < 10
 
 

@@ -1,5 +1,6 @@
 """Fixtures: a time limit for each test, programs to look at, the proof that they are unharmed."""
 
+import collections
 import os
 import shutil
 import signal
@@ -61,6 +62,33 @@ def pytest_runtest_call(item):
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+def cpu_seconds():
+    """Of this process, and of those that it began and that have ended."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    """The report has the CPU time of each test: on two processors it is what makes the whole run long."""
+    if call.when == "setup":
+        item.cpu_before = getattr(item.session, "cpu_seconds", 0)
+    elif call.when == "teardown":
+        item.session.cpu_seconds = cpu_seconds()
+        item.user_properties.append(("cpu_seconds", f"{item.session.cpu_seconds - item.cpu_before:.2f}"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The tests that took most CPU time, all parameters of one together."""
+    taken = collections.Counter()
+    for report in (r for reports in terminalreporter.stats.values() for r in reports):
+        if getattr(report, "when", "") == "teardown":
+            seconds = dict(report.user_properties).get("cpu_seconds", 0)
+            taken[report.nodeid.partition("[")[0]] += float(seconds)
+    terminalreporter.section(f"most of {sum(taken.values()):.0f} s of CPU time")
+    for name, seconds in taken.most_common(25):
+        terminalreporter.line(f"{seconds:7.1f} s  {name}")
 
 
 class Targets:

@@ -10,7 +10,9 @@ from dist.release import run
 # The licences as SPDX calls them, by the name of Debian's source package.
 LICENCES = {
     "bzip2": "bzip2-1.0.6",
+    "c-ares": "MIT",
     "capstone": "BSD-3-Clause AND NCSA",
+    "curl": "curl",
     "elfutils": "LGPL-3.0-or-later OR GPL-2.0-or-later",
     "gcc-12": "GPL-3.0-or-later WITH GCC-exception-3.1",
     "gcc-12-cross": "GPL-3.0-or-later WITH GCC-exception-3.1",
@@ -26,10 +28,14 @@ LICENCES = {
     "libzstd": "BSD-3-Clause OR GPL-2.0-only",
     "ncurses": "X11-distribute-modifications-variant",
     "nettle": "LGPL-3.0-or-later OR GPL-2.0-or-later",
+    "nghttp2": "MIT",
     "protobuf-c": "BSD-2-Clause",
     "xz-utils": "LicenseRef-public-domain",
     "zlib": "Zlib",
 }
+
+# The package whose source package the libcurl of a release is made of (curl.py).
+CURL = "libcurl4-openssl-dev"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -89,13 +95,18 @@ def unpacked(build, path):
     return Package(name, source_by_changelog(folder), folder / "copyright")
 
 
-def installed(path):
-    name = owner(path)
+def installed(name):
     return Package(name, source_of_installed(name), pathlib.Path("/usr/share/doc", name, "copyright"))
+
+
+def package_of(build, path):
+    if build.curl in path.parents:
+        return installed(CURL)
+    if build.cross and build.root in path.parents:
+        return unpacked(build, path)
+    return installed(owner(path))
 
 
 def packages(build):
     """Those that the archives are of, sorted."""
-    crossed = build.root != pathlib.Path("/")
-    return sorted({unpacked(build, path) if crossed and build.root in path.parents else installed(path)
-                   for path in archives(build)})
+    return sorted({package_of(build, path) for path in archives(build)})

@@ -44,6 +44,12 @@ def run(*command, **options):
     return done.stdout
 
 
+def cache():
+    """Of what is fetched once for this user."""
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "gospect"
+
+
 def version():
     """That of meson.build, the one place."""
     return json.loads(run("meson", "introspect", "--projectinfo", ROOT / "meson.build"))["version"]
@@ -66,6 +72,7 @@ class Build:
     def __init__(self, machine, folder):
         self.machine = machine
         self.folder = folder
+        self.curl = folder.with_name(f"curl-{machine.name}")  # where curl.py puts it
         self.root = pathlib.Path("/")
         self.cross = []
         if machine.compiler != "gcc":
@@ -76,7 +83,7 @@ class Build:
     def make(self):
         if not (self.folder / "build.ninja").exists():
             run("meson", "setup", self.folder, "--prefix=/usr", "-Dstatic=true", "-Ddebug=false", "-Doptimization=2",
-                "-Dtests=disabled", *self.cross, cwd=ROOT)
+                "-Dtests=disabled", f"-Dstatic_curl={self.curl}", *self.cross, cwd=ROOT)
         run("ninja", "-C", self.folder, "gospect")
 
     def install(self, tree):
@@ -84,10 +91,11 @@ class Build:
         shutil.rmtree(tree, ignore_errors=True)
         run("meson", "install", "-C", self.folder, "--no-rebuild", "--strip", "--tags", "command,man,completions",
             "--destdir", tree)
-        run(self.command_strip(), "--remove-section=.comment", tree / "usr" / "bin" / "gospect")
+        run(self.binary("strip"), "--remove-section=.comment", tree / "usr" / "bin" / "gospect")
 
-    def command_strip(self):
-        return self.machine.compiler.removesuffix("gcc") + "strip"
+    def binary(self, name):
+        """Of binutils, for this kind of machine."""
+        return self.machine.compiler.removesuffix("gcc") + name
 
     def command_line(self):
         """The words with which gospect was linked."""
@@ -105,6 +113,4 @@ class Release:
         os.umask(0o022)
 
     def build(self, machine):
-        made = Build(machine, self.work / f"build-{machine.name}")
-        made.make()
-        return made
+        return Build(machine, self.work / f"build-{machine.name}")

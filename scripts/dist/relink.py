@@ -21,6 +21,11 @@ exec ${{CC:-{compiler}}} {flags} -o gospect "$@" "$here/gospect.o" \\
 """
 
 
+def is_own(build, word):
+    """Whether gospect's build made it, with the libcurl that Debian does not have."""
+    return not word.startswith("/") or build.curl in pathlib.Path(word).parents
+
+
 def words(build):
     """What gospect was linked of: its own objects and archives, options, libraries of others."""
     own, flags, libraries = [], [], []
@@ -31,7 +36,7 @@ def words(build):
         path = build.folder / word
         if skip or word == "-o":
             skip = word == "-o"
-        elif word.endswith((".o", ".a")) and not word.startswith("/") and path.exists():
+        elif word.endswith((".o", ".a")) and is_own(build, word) and path.exists():
             own.append(path)
         elif word.endswith(".a") and word.startswith("/"):
             libraries.append("-l" + pathlib.Path(word).stem.removeprefix("lib"))
@@ -46,7 +51,7 @@ def add(build, folder):
     own, flags, libraries = words(build)
     folder.mkdir(parents=True)
     run(build.machine.compiler, "-r", "-nostdlib", "-o", folder / "gospect.o", "-Wl,--whole-archive", *own)
-    run(build.command_strip(), "--strip-debug", "-D", folder / "gospect.o")
+    run(build.binary("strip"), "--strip-debug", "-D", folder / "gospect.o")
     script = folder / "relink"
     script.write_text(SCRIPT.format(compiler=build.machine.triplet + "-gcc", flags=" ".join(flags),
                                     libraries=" ".join(libraries)))

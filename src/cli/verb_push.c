@@ -10,6 +10,7 @@
 #include "cli/duration.h"
 #include "cli/find.h"
 #include "cli/stop.h"
+#include "push/authorities.h"
 #include "push/process_labels.h"
 #include "push/push.h"
 
@@ -28,12 +29,13 @@ enum {
 	KEY_BUDGET
 };
 
-enum { MOST_TARGETS = 256, MOST_LABELS = 64, MOST_HEADERS = 32, MOST_AUTHORITIES = 4 << 20 };
+enum { MOST_TARGETS = 256, MOST_LABELS = 64, MOST_HEADERS = 32 };
 
 struct push_verb {
 	struct push_options push;
 	const char *url;
-	char *whole_url; /* with the path */
+	char *whole_url;     /* with the path */
+	const char *ca_file; /* NULL: the system's */
 	char *authorities;
 	char *spool; /* the default */
 	double spool_mb;
@@ -152,7 +154,7 @@ static error_t parse_server(int key, char *arg, struct argp_state *state)
 	case KEY_HEADER:
 		return add_header(v, arg, state);
 	case KEY_CA_FILE:
-		v->push.http.authorities = arg;
+		v->ca_file = arg;
 		return 0;
 	case KEY_TIMEOUT:
 		return parse_duration_option(arg, 0.1, 600, &v->push.http.timeout, state);
@@ -281,23 +283,14 @@ static struct error *must_check make_url(struct push_verb *v)
 /* Read now: the process that sends has no right to read it. */
 static struct error *must_check read_authorities(struct push_verb *v)
 {
-	const char *path = v->push.http.authorities;
-	_cleanup_close_ int fd = path ? regular_file_open(path) : -1;
-	ssize_t n = 0;
+	struct http_options *o = &v->push.http;
+	struct error *err;
 
-	if (!path)
+	if (!v->ca_file && strncmp(o->url, "https:", 6))
 		return NULL;
-	v->authorities = malloc(MOST_AUTHORITIES);
-	if (!v->authorities)
-		return &error_no_memory;
-	n = fd < 0 ? -1 : read(fd, v->authorities, MOST_AUTHORITIES);
-	if (n < 0)
-		return error_errno(ERROR_FAILED, errno, "cannot read the certificates in %s", path);
-	if (!memmem(v->authorities, n, "-----BEGIN CERTIFICATE-----", 27))
-		return error_format(ERROR_FAILED, "%s has no certificate (PEM)", path);
-	v->push.http.authorities = v->authorities;
-	v->push.http.authorities_size = n;
-	return NULL;
+	err = authorities_read(v->ca_file, &v->authorities, &o->authorities_size);
+	o->authorities = v->authorities;
+	return err;
 }
 
 /* ---- the processes ---- */

@@ -2,10 +2,13 @@
 
 #include <curl/curl.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
@@ -18,10 +21,11 @@
 #define GRPC_HEAD 5
 
 /* The functions of libcurl that are used. */
-#define CURL_FUNCTIONS(f)                                                            \
-	f(curl_global_init) f(curl_easy_init) f(curl_easy_reset) f(curl_easy_setopt) \
-		f(curl_easy_perform) f(curl_easy_getinfo) f(curl_easy_strerror)      \
-			f(curl_slist_append) f(curl_slist_free_all) f(curl_version_info)
+#define CURL_FUNCTIONS(f)                                                                 \
+	f(curl_global_init) f(curl_easy_init) f(curl_easy_cleanup) f(curl_easy_reset)     \
+		f(curl_easy_setopt) f(curl_easy_perform) f(curl_easy_getinfo)             \
+			f(curl_easy_strerror) f(curl_slist_append) f(curl_slist_free_all) \
+				f(curl_version_info)
 
 /* curl's own macros check arguments of calls by name; ours are calls by pointer. */
 #undef curl_easy_setopt
@@ -38,7 +42,8 @@ struct http_client {
 	const struct http_options *o;
 	CURL *curl;
 	struct curl_slist *headers;
-	struct strbuf body; /* of the answer */
+	char authorities[32]; /* the name of a file with them; "": libcurl's own */
+	struct strbuf body;   /* of the answer */
 	struct http_answer *answer;
 	char why[CURL_ERROR_SIZE];
 };
@@ -77,12 +82,37 @@ static struct error *must_check load(struct functions *ret)
 static struct error *must_check check_features(const struct http_client *c)
 {
 	const curl_version_info_data *version = c->f.curl_version_info(CURLVERSION_NOW);
+	bool tls = !strncasecmp(c->o->url, "https:", 6);
 
-	if (!strncasecmp(c->o->url, "https:", 6) && !(version->features & CURL_VERSION_SSL))
+	if (tls && !(version->features & CURL_VERSION_SSL))
 		return error_format(ERROR_FAILED, "libcurl %s has no TLS", version->version);
+	if (tls && !c->o->authorities && !version->cainfo && !version->capath)
+		return error_format(
+			ERROR_FAILED,
+			"there are no certificates of authorities on this machine; give "
+			"--ca-file FILE, or install ca-certificates");
 	if (c->o->is_grpc && !(version->features & CURL_VERSION_HTTP2))
 		return error_format(ERROR_FAILED, "libcurl %s has no HTTP/2, which gRPC needs",
 				    version->version);
+	return NULL;
+}
+
+/*
+ * Not every libcurl takes certificates from memory, so they are in a file without a name. It stays
+ * open.
+ */
+static struct error *must_check keep_authorities(struct http_client *c)
+{
+	const struct http_options *o = c->o;
+	int fd;
+
+	if (!o->authorities)
+		return NULL;
+	fd = memfd_create("authorities", MFD_CLOEXEC);
+	if (fd < 0 ||
+	    write(fd, o->authorities, o->authorities_size) != (ssize_t)o->authorities_size)
+		return error_errno(ERROR_FAILED, errno, "cannot keep the certificates in memory");
+	snprintf(c->authorities, sizeof(c->authorities), "/proc/self/fd/%d", fd);
 	return NULL;
 }
 
@@ -101,6 +131,8 @@ struct error *http_client_open(const struct http_options *o, struct http_client 
 	if (c->f.curl_global_init(CURL_GLOBAL_DEFAULT))
 		return error_format(ERROR_FAILED, "libcurl does not start");
 	err = check_features(c);
+	if (!err)
+		err = keep_authorities(c);
 	if (err)
 		return err;
 	c->curl = c->f.curl_easy_init();
@@ -224,12 +256,19 @@ static void set_options(struct http_client *c, const void *body, size_t size)
 	set(curl, CURLOPT_WRITEDATA, c);
 	set(curl, CURLOPT_HEADERFUNCTION, take_header);
 	set(curl, CURLOPT_HEADERDATA, c);
-	if (c->o->authorities) {
-		struct curl_blob blob = {(void *)c->o->authorities, c->o->authorities_size,
-					 CURL_BLOB_NOCOPY};
+	if (*c->authorities)
+		set(curl, CURLOPT_CAINFO, c->authorities);
+}
 
-		set(curl, CURLOPT_CAINFO_BLOB, &blob);
-	}
+/* c-ares, in a static gospect, reads /etc/resolv.conf once: the next request may find another. */
+static void forget_resolver(struct http_client *c)
+{
+	CURL *fresh = c->f.curl_easy_init();
+
+	if (!fresh)
+		return;
+	c->f.curl_easy_cleanup(c->curl);
+	c->curl = fresh;
 }
 
 static void perform(struct http_client *c, struct http_answer *ret)
@@ -240,6 +279,8 @@ static void perform(struct http_client *c, struct http_answer *ret)
 	if (failed) {
 		snprintf(ret->text, sizeof(ret->text), "%s",
 			 *c->why ? c->why : c->f.curl_easy_strerror(failed));
+		if (failed == CURLE_COULDNT_RESOLVE_HOST)
+			forget_resolver(c);
 		return;
 	}
 	c->f.curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);

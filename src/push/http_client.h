@@ -1,4 +1,7 @@
-/* HTTP(S) by libcurl, which is loaded when it is needed: other verbs start without it. */
+/*
+ * HTTP(S) by libcurl, which is loaded when it is needed: other verbs start without it. A static
+ * gospect contains it.
+ */
 #ifndef PUSH_HTTP_CLIENT_H
 #define PUSH_HTTP_CLIENT_H
 
@@ -28,7 +31,8 @@ struct http_answer {
 
 struct http_client;
 
-/* ERROR_FAILED: libcurl is missing, or lacks something. Keeps the options. */
+/* ERROR_FAILED: libcurl is missing or lacks something, or there are no certificates. Keeps the
+ * options. */
 struct error *http_client_open(const struct http_options *o, struct http_client **ret) must_check;
 /* POST. `token`: "" for none. */
 void http_client_send(struct http_client *c, const void *body, size_t size, const char *token,

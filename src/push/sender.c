@@ -199,6 +199,12 @@ static void serve(int socket, struct http_client *client, const struct http_opti
 	}
 }
 
+#ifdef GOSPECT_STATIC
+/* libcurl has c-ares, which loads no code. */
+static void resolve_once(const char *url)
+{
+}
+#else
 /* Loads what resolving names takes, as long as code can be loaded. */
 static void resolve_once(const char *url)
 {
@@ -221,6 +227,7 @@ static void resolve_once(const char *url)
 	if (!getaddrinfo(host, NULL, NULL, &found))
 		freeaddrinfo(found);
 }
+#endif
 
 static void ignore_signals(void)
 {

@@ -1,6 +1,7 @@
 """The archives: the program alone, in a root that has nothing but /proc."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -9,13 +10,15 @@ import tarfile
 
 import pytest
 
-from lib import arm64, gotrace, golang, pprof, release, terminal, traceback
+from lib import arm64, gotrace, golang, grpc, pprof, receivers, release, terminal, traceback
+from lib.process import Program
 from lib.golang import ROOT
 
 FILES = {
     "bin/gospect", "share/bash-completion/completions/gospect", "share/zsh/site-functions/_gospect",
     "share/fish/vendor_completions.d/gospect.fish", "share/doc/gospect/LICENSE", "share/doc/gospect/CHANGELOG.md",
     "share/doc/gospect/SECURITY.md", "share/doc/gospect/THIRD-PARTY-NOTICES",
+    "lib/systemd/system/gospect-push.service", "lib/systemd/system/gospect-serve.service",
 }
 
 
@@ -99,6 +102,56 @@ def test_top_draws_without_descriptions_of_terminals(states, root, kind):
         assert t.status() == 0, t.err()
 
 
+def push(run, kind, url, pid, *more):
+    """Its last line."""
+    result = run("push", "--to", kind, url, "-p", pid, "--interval", "1s", "-d", "3s", "--spool", "/spool", *more)
+    return result.err.splitlines()[-1], result.err
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+def test_push_to_a_server_whose_name_is_in_etc_hosts(states, root, alone, tmp_path, monkeypatch, tls):
+    """Certificates are where Fedora has them."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    certificate = receivers.certificate(tmp_path, "server", "DNS:profiles.test") if tls else None
+    server = receivers.Pyroscope(tls=certificate)
+    url = server.url.replace("127.0.0.1", "profiles.test")
+    etc = root / "etc"
+    try:
+        if tls:
+            _, words = push(alone, "pyroscope", url, states.pid)
+            assert "there are no certificates of authorities on this machine" in words, words
+            (etc / "pki/tls/certs").mkdir(parents=True)
+            (etc / "pki/tls/certs/ca-bundle.crt").write_bytes(certificate[0].read_bytes())
+        etc.mkdir(exist_ok=True)
+        (etc / "hosts").write_text("127.0.0.1 profiles.test\n")
+        line, words = push(alone, "pyroscope", url, states.pid)
+        assert re.search(r"[1-9]\d* requests: [1-9]\d* sent, 0 lost, 0 refused, 0 wait", line), words
+        assert len(server.requests) >= 2 and server.named("wall")[0].labels["service_name"] == "states"
+        if tls:
+            other = receivers.certificate(tmp_path, "other", "DNS:profiles.test")
+            (etc / "pki/tls/certs/ca-bundle.crt").write_bytes(other[0].read_bytes())
+            taken = len(server.requests)
+            _, words = push(alone, "pyroscope", url, states.pid)
+            assert "cannot push to" in words and "certificate" in words and len(server.requests) == taken
+    finally:
+        server.stop()
+        shutil.rmtree(etc, ignore_errors=True)
+        shutil.rmtree(root / "spool", ignore_errors=True)
+
+
+def test_push_over_grpc(root, alone, tmp_path):
+    receiver = Program(grpc.program("receiver"), tmp_path)
+    try:
+        line, words = push(alone, "otlp", json.loads(receiver.ask("urls"))["otlp-grpc"], receiver.pid)
+        assert re.search(r"[1-9]\d* requests: [1-9]\d* sent, 0 lost, 0 refused, 0 wait", line), words
+        [first, *_] = sorted(tmp_path.glob("*-otlp.json"))
+        assert json.loads(first.read_text())["resource"]["process.pid"] == receiver.pid
+        receiver.assert_well()
+    finally:
+        receiver.stop()
+        shutil.rmtree(root / "spool", ignore_errors=True)
+
+
 @pytest.mark.time_limit(300)
 def test_arm64_in_an_empty_root_of_an_emulated_machine(tmp_path, monkeypatch):
     program = release.unpack(tmp_path / "archive", "arm64")
@@ -119,6 +172,10 @@ def test_arm64_in_an_empty_root_of_an_emulated_machine(tmp_path, monkeypatch):
         (tmp_path / "out.pb.gz").write_bytes(
             machine.run(f"chroot /tmp/root /gospect record -p {target.pid} -d 3s -f pprof -o -", 120).ok().out)
         assert pprof.read(tmp_path / "out.pb.gz").samples
+        # The machine has no network: what the server does not take waits.
+        pushed = machine.run(f"chroot /tmp/root /gospect push --to pyroscope http://127.0.0.1:9 -p {target.pid} "
+                             "--interval 1s -d 4s --spool /spool 2>&1", 120).ok().text
+        assert "cannot push to" in pushed and re.search(r"[1-9]\d* wait in the spool", pushed), pushed
         target.assert_well()
     finally:
         machine.stop()
@@ -155,7 +212,7 @@ def test_notices_have_each_library_of_the_sbom(tmp_path, machine):
     release.unpack(tmp_path, machine)
     text = next(tmp_path.glob("*/share/doc/gospect/THIRD-PARTY-NOTICES")).read_text()
     libraries = linked(machine)
-    assert {"glibc", "elfutils", "libseccomp", "zlib", "ncurses"} <= {p["name"] for p in libraries}
+    assert {"glibc", "elfutils", "libseccomp", "zlib", "ncurses", "curl", "c-ares", "nghttp2"} <= {p["name"] for p in libraries}
     for package in libraries:
         assert re.search(rf"^  {re.escape(package['name'])} +{re.escape(package['versionInfo'])} ", text, re.M)
     assert "GNU LESSER GENERAL PUBLIC LICENSE" in text and "WITHOUT WARRANTY" in text

@@ -6,8 +6,10 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
+import zlib
 
 import pytest
 
@@ -180,34 +182,30 @@ def test_a_killed_gospect_loses_nothing_that_was_recorded(targets, tmp_path):
 
 
 def test_a_full_spool_loses_the_oldest_and_counts_them(targets, tmp_path):
-    """States has so many stacks that a request is larger than 5 KB."""
+    """The first request needs the room of two of three files that an earlier gospect left. States has so many stacks
+    that a request is larger than 5 KB."""
     program = targets.keep("states", golang.NEWEST)
     url = "http://127.0.0.1:9"
     spool = tmp_path / "pyroscope"
     spool.mkdir()
     spool.chmod(0o700)
-    # A file of an earlier gospect that takes all of the room.
-    old = spool / ("0" * 16 + "-" + "0" * 32 + ".push")
-    old.write_bytes(b"x" * ((1 << 20) - 100))
+    # From the oldest to the newest, they take all of the room.
+    old = [spool / (f"{i:016x}" + "-" + "0" * 32 + ".push") for i in range(3)]
+    for path, size in zip(old, (1000, 600_000, (1 << 20) - 601_000 - 100)):
+        body = b"x" * (size - 16)
+        path.write_bytes(struct.pack("=8sII", b"gospush1", len(body), zlib.crc32(body)) + body)
     words = gospect.run(*args(url, tmp_path, program.pid), "--spool-size", 1, "-d", "2s").ok().words
     numbers = summary(words)
-    assert numbers["lost"] == 1 and numbers["wait"] == numbers["requests"] >= 1 and numbers["sent"] == 0
-    assert any("1 requests are lost: the spool" in line and "--spool-size" in line for line in words)
-    assert not old.exists()
-
-
-def certificate(folder, name):
-    files = folder / f"{name}.pem", folder / f"{name}.key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-out", files[0],
-                    "-keyout", files[1]], check=True, capture_output=True)
-    return files
+    assert numbers["lost"] == 2 and numbers["requests"] >= 1 and numbers["sent"] == 0
+    assert numbers["wait"] == numbers["requests"] + 1 == len(list(spool.glob("*.push")))
+    assert any("2 requests are lost: the spool" in line and "--spool-size" in line for line in words)
+    assert [path.exists() for path in old] == [False, False, True]
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is missing")
 def test_tls_is_checked_and_the_token_is_sent(targets, tmp_path):
     program = targets.start("states", args=("-only", "chan"))
-    right, wrong = certificate(tmp_path, "right"), certificate(tmp_path, "wrong")
+    right, wrong = (receivers.certificate(tmp_path, name) for name in ("right", "wrong"))
     token = tmp_path / "token"
     token.write_text("secret\n")
     token.chmod(0o600)
@@ -218,8 +216,8 @@ def test_tls_is_checked_and_the_token_is_sent(targets, tmp_path):
                                 "--token-file", token).ok().words
             assert any("cannot push to" in line and "certificate" in line for line in words), words
         assert not server.tries
-        running = gospect.start(*args(server.url, tmp_path / "spool", program.pid), "--ca-file", right[0],
-                                "--token-file", token, "--header", "X-Scope-OrgID: team")
+        running = gospect.start(*args(server.url, tmp_path / "spool", program.pid), "--token-file", token,
+                                "--header", "X-Scope-OrgID: team", env={**os.environ, "SSL_CERT_FILE": right[0]})
         wait_until(lambda: len(server.requests) >= 3, what="requests")
         senders = [pid for pid in children(running.pid) if status(pid)["Name"] == "gospect-sender"]
         assert len(senders) == 1

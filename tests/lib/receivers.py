@@ -4,9 +4,19 @@ import http.server
 import socket
 import ssl
 import struct
+import subprocess
 import threading
 
 from lib import pprof
+
+
+def certificate(folder, name, names="IP:127.0.0.1"):
+    """Of a server, signed by itself: the files with it and with its key."""
+    files = folder / f"{name}.pem", folder / f"{name}.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-subj", "/CN=localhost", "-addext", f"subjectAltName={names}", "-out", files[0],
+                    "-keyout", files[1]], check=True, capture_output=True)
+    return files
 
 
 class Received:

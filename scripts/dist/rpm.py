@@ -20,6 +20,7 @@ cp -a {tree}/usr %{{buildroot}}/
 
 %files
 %attr(0755, root, root) /usr/bin/gospect
+%attr(0644, root, root) /usr/lib/systemd/system/gospect-*.service
 %attr(0644, root, root) /usr/share/man/man1/*
 %attr(0644, root, root) /usr/share/bash-completion/completions/gospect
 %attr(0644, root, root) /usr/share/zsh/site-functions/_gospect

@@ -53,6 +53,7 @@ def test_debs_install_in_a_fresh_debian_and_record(states, debian):
     listed = release.run(*inside, "/usr/bin/dpkg", "-L", "gospect").text.split()
     manuals = {f"/usr/share/man/man1/{path.name}.gz" for path in (ROOT / "docs" / "reference").glob("*.1")}
     assert manuals | {"/usr/bin/gospect", "/usr/share/doc/gospect/copyright"} <= set(listed)
+    assert not list((debian / "etc" / "systemd").rglob("gospect*"))  # not enabled
     release.run(*inside, "/usr/bin/dpkg", "--verify", "gospect").ok()
     release.run(*inside, "/usr/bin/dpkg", "-P", "gospect").ok()
     assert not (debian / "usr/bin/gospect").exists() and not (debian / "usr/share/doc/gospect").exists()
@@ -78,6 +79,24 @@ def test_rpms_have_the_files_of_the_archive(machine, tmp_path):
     query = subprocess.run(["rpm", "-qp", "--qf", "%{NAME} %{VERSION} %{ARCH} %{LICENSE}", release.rpm(machine)],
                            capture_output=True, text=True, check=True).stdout
     assert query == f"gospect {release.VERSION} {release.DEB_MACHINES[machine]} Apache-2.0"
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing")
+def test_systemd_takes_the_units(tmp_path):
+    """And finds them confined: 10 is a service without any rule."""
+    subprocess.run(["dpkg-deb", "-x", release.deb(), tmp_path], check=True)
+    units = tmp_path / "usr" / "lib" / "systemd" / "system"
+    names = sorted(path.name for path in units.iterdir())
+    assert names == ["gospect-push.service", "gospect-serve.service"]
+    for target in "sysinit", "basic", "network-online", "multi-user", "shutdown":
+        (units / f"{target}.target").write_text("[Unit]\nDescription=of the test\n")
+    done = release.run("systemd-analyze", "verify", "--man=no", f"--root={tmp_path}", *names)
+    assert done.status == 0 and not done.err, done.err
+    (units / names[0]).write_text((units / names[0]).read_text().replace("ExecStart=/usr/bin/gospect", "ExecStart=/usr/bin/gone"))
+    assert release.run("systemd-analyze", "verify", "--man=no", f"--root={tmp_path}", names[0]).status != 0
+    for name in names:
+        said = release.run("systemd-analyze", "security", "--offline=yes", f"--root={tmp_path}", name).text
+        assert float(re.search(r"Overall exposure level for \S+: ([\d.]+)", said)[1]) < 5, said
 
 
 def test_rpms_install_in_an_empty_root_and_record(states, tmp_path):

@@ -20,6 +20,7 @@ def test_installing_into_a_folder_puts_each_file(tmp_path):
     version = subprocess.run([gospect.BINARY, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
     expected = {"bin/gospect", "share/bash-completion/completions/gospect", "share/zsh/site-functions/_gospect",
                 "share/fish/vendor_completions.d/gospect.fish", f"{library}/libgospect.a", f"{library}/libgospect.so",
+                "lib/systemd/system/gospect-push.service", "lib/systemd/system/gospect-serve.service",
                 f"{library}/libgospect.so.0", f"{library}/libgospect.so.{version}", f"{library}/pkgconfig/gospect.pc"}
     expected |= {f"share/man/man1/{path.name}" for path in DOCUMENTS.glob("*.1")}
     expected |= {f"include/gospect/{path.name}" for path in HEADERS.glob("*.h")}

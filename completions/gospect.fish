@@ -30,14 +30,14 @@ function __gospect_after
 end
 
 set -l takes_path -o --output --core --exe --diff --debug-dir --source --tls-cert --tls-key --client-ca --token-file --ca-file --spool
-set -l takes_word -p --pid -f --format --unwind --state --kind --to
+set -l takes_word -p --pid --follow -f --format --unwind --state --kind --to
 
 complete -c gospect -f
 complete -c gospect -n 'test (count (commandline -opc)) -eq 1' -a '(__gospect_verbs)'
 complete -c gospect -n 'test (count (commandline -opc)) -eq 1' -a '--help --version'
 complete -c gospect -n "test (count (commandline -opc)) -gt 1; and not __gospect_after $takes_path $takes_word" -a '(__gospect_options)'
 complete -c gospect -n "__gospect_after $takes_path" -F
-complete -c gospect -n '__gospect_after -p --pid' -a '(__gospect_targets)'
+complete -c gospect -n '__gospect_after -p --pid --follow' -a '(__gospect_targets)'
 complete -c gospect -n '__gospect_after -f --format' -a 'text json folded folded-state pprof speedscope firefox html perf go perfetto'
 complete -c gospect -n '__gospect_after --to' -a 'pyroscope parca otlp'
 complete -c gospect -n '__gospect_after --unwind' -a 'pcsp fp dwarf'

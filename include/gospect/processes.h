@@ -11,6 +11,9 @@ enum gospect_processes_flags {
 	/* Processes that may be Go's, but may not be read, are handed over, too: `problem` says
 	 * why. No remark counts them then. */
 	GOSPECT_PROCESSES_DENIED = 1,
+	/* All processes that match, Go programs or not. None is read, so this takes no worker: only
+	 * `pid`, `start`, `name` and `container` are known. */
+	GOSPECT_PROCESSES_UNREAD = 2,
 };
 
 struct gospect_processes_options {
@@ -31,6 +34,9 @@ struct gospect_processes_options {
 	/* Only processes with these ids. NULL: all. */
 	const int32_t *pids;
 	size_t pid_count;
+	/* Only these processes, and those that they started, and so on. NULL: all. */
+	const int32_t *ancestors;
+	size_t ancestor_count;
 };
 
 /* The facts about one process. Long strings of the process are truncated. */
@@ -45,6 +51,9 @@ struct gospect_go_process {
 	const char *problem; /* why some facts are unknown, and the remedy; "" when all are known */
 	const char *name;    /* of its program's file, without folders; or of the process */
 	const char *container; /* the id or name of its container; "": none */
+	/* When it was started, in clock ticks since the machine was: tells it from a later one with
+	 * its id. 0: it has ended */
+	uint64_t start;
 };
 
 /*

@@ -232,6 +232,7 @@ struct error *record_every_run(const struct record_every *every, const char *pat
 		if (due - passed < LEAST_SECONDS)
 			continue;
 		err = name ? record_next(once, arg, name, due - passed, ret) : &error_no_memory;
+		*ret = *ret == RECORD_EVERY_NOTHING ? 0 : *ret;
 		if (!err && every->keep > 0)
 			err = remove_oldest(&names, every->keep);
 	}

@@ -9,6 +9,9 @@ struct record_every {
 	double keep;    /* this many files at most; 0: all */
 };
 
+/* An exit status: there was nothing to record. The next file may have something. */
+enum { RECORD_EVERY_NOTHING = 120 };
+
 /* Makes one recording of that many seconds, and writes it to that file. Sets *ret as a verb does.
  */
 typedef struct error *(*record_once)(void *arg, char *path, double seconds, int *ret);

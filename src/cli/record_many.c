@@ -2,20 +2,22 @@
 
 #include <errno.h>
 #include <gospect/confine.h>
-#include <gospect/processes.h>
+#include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "cli/find.h"
+#include "cli/command.h"
 #include "cli/no_match.h"
 #include "cli/output_options.h"
-#include "cli/process_file.h"
+#include "cli/record_targets.h"
 #include "cli/record_worker.h"
 #include "cli/stop.h"
 
@@ -24,6 +26,13 @@ enum { MAX_TARGETS = TARGETS_MOST, MAX_NOTES = 64, MAX_NOTE = 512 };
 /* How much longer than requested a worker may take, also to end. */
 #define PATIENCE_NS 60000000000ull
 #define LOOK_MS 100
+/* How often later processes are looked for, and that takes 1 / SCAN_SHARE of a core at most. */
+#define SCAN_NS 250000000ull
+#define SCAN_SHARE 200
+/* Of all profiles. */
+#define MOST_BYTES (1ull << 30)
+/* A shorter rest is not recorded. */
+#define LEAST_SECONDS 0.05
 /* The library's smallest budget of one process, in percent. */
 #define LEAST_BUDGET 0.01
 /* A tick takes about 25 us, however little it reads: percent of a core for one tick a second. */
@@ -37,11 +46,6 @@ enum { MAX_TARGETS = TARGETS_MOST, MAX_NOTES = 64, MAX_NOTE = 512 };
 /* The least memory of a worker, on a machine with enough. */
 #define LEAST_MEMORY (512ull << 20)
 
-struct process {
-	pid_t pid;
-	char name[64]; /* of its program */
-};
-
 /* A remark of one or several workers. */
 struct note {
 	char text[MAX_NOTE];
@@ -49,175 +53,191 @@ struct note {
 	size_t first; /* the first process with this remark */
 };
 
-struct many {
-	struct process *processes;
-	struct record_worker *workers; /* as many as were started */
-	size_t count, capacity, started, left_out;
-	struct note *notes;
-	size_t note_count;
-	struct gospect_profile *profile;
-	struct many_summary summary;
-	double duration;
-	uint64_t began_ns, stopped_ns; /* 0: not stopped */
-};
-
-static void many_release(struct many *m)
-{
-	for (size_t i = 0; i < m->started; i++) {
-		close(m->workers[i].result);
-		close(m->workers[i].stop);
-	}
-	gospect_profile_destroy(m->profile);
-	free(m->processes);
-	free(m->workers);
-	free(m->notes);
-}
-
-bool record_many_is(const struct target_options *o)
-{
-	return o->host || o->more_count;
-}
-
-/* ---- the processes ---- */
-
-static struct error *must_check add_process(struct many *m, pid_t pid, const char *name)
-{
-	struct process *p;
-
-	for (size_t i = 0; i < m->count; i++)
-		if (m->processes[i].pid == pid)
-			return NULL;
-	if (m->count == MAX_TARGETS) {
-		m->left_out++;
-		return NULL;
-	}
-	if (!array_reserve(&m->processes, &m->capacity, m->count + 1))
-		return &error_no_memory;
-	p = &m->processes[m->count++];
-	*p = (struct process){.pid = pid};
-	snprintf(p->name, sizeof(p->name), "%s", name);
-	return NULL;
-}
-
-static int note_process(void *arg, const struct gospect_go_process *p)
-{
-	return error_dropped(add_process(arg, p->pid, p->name));
-}
-
-static struct error *must_check find_host(struct many *m)
-{
-	const struct gospect_processes_options how = {.size = sizeof(how),
-						      .cancel = stop_cancel,
-						      .remark = say_remark};
-	struct error *err = library_error(gospect_processes_each(&how, note_process, m, NULL));
-
-	if (!err && !m->count)
-		err = error_format(ERROR_FAILED, "gospect can read no Go process of this machine");
-	return err;
-}
-
-static struct error *must_check find_word(struct many *m, const char *word, const char *verb)
-{
-	_cleanup_free_ char *name = NULL;
-	pid_t pid;
-	struct error *err = find_target(word, verb, &pid);
-
-	if (!err)
-		err = process_file_name(pid, &name);
-	return err ? err : add_process(m, pid, name);
-}
-
-static struct error *must_check find_processes(struct many *m, const struct target_options *o)
-{
-	struct error *err = o->host ? find_host(m) : find_word(m, o->word, o->verb);
-
-	for (size_t i = 0; !err && i < o->more_count; i++)
-		err = find_word(m, o->more[i], o->verb);
-	if (!err && m->left_out)
-		say("%zu processes are left out: gospect records %d at most", m->left_out,
-		    MAX_TARGETS);
-	return err;
-}
-
-/* ---- starting ---- */
-
-/* The budget is for all together. Where one process gets little, it has fewer ticks, so that each
- * can read something. */
-static struct error *must_check share_budget(const struct many *m, struct gospect_record_options *o)
-{
-	double all = o->budget > 0 ? o->budget : 1, rate = o->rate > 0 ? o->rate : USUAL_RATE;
-
-	if (all >= 100)
-		return NULL;
-	o->budget = all / m->count;
-	if (o->budget < LEAST_BUDGET)
-		return error_format(ERROR_FAILED,
-				    "--budget %g is too small for %zu processes; use --budget %g",
-				    all, m->count, LEAST_BUDGET * m->count);
-	if (o->budget < SMALL_BUDGET)
-		say("the budget is %.2g %% of a core for each of %zu processes; --budget %.2g "
-		    "samples them more often",
-		    o->budget, m->count, SMALL_BUDGET * m->count);
-	if (o->duration > 0 && m->count * FIRST_PERCENT / o->duration > all)
-		say("the first samples of %zu processes alone take about %.2g %% of a core in %g s, "
-		    "more than --budget %g; record for longer (-d)",
-		    m->count, m->count * FIRST_PERCENT / o->duration, o->duration, all);
-	o->rate = o->budget / TICK_PERCENT < rate ? o->budget / TICK_PERCENT : rate;
-	return NULL;
-}
-
-static uint64_t memory_of_each(const struct many *m)
-{
-	uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
-
-	return all / m->count > LEAST_MEMORY ? all / m->count : LEAST_MEMORY;
-}
-
-static struct error *must_check start_workers(struct many *m,
-					      const struct gospect_record_options *recording,
-					      const struct outfile *out)
-{
-	struct gospect_record_options each = *recording;
-	struct error *err = share_budget(m, &each);
-
-	m->workers = calloc(m->count, sizeof(*m->workers));
-	m->notes = calloc(MAX_NOTES, sizeof(*m->notes));
-	if (!err && (!m->workers || !m->notes))
-		err = &error_no_memory;
-	fflush(NULL); /* otherwise a worker would inherit unwritten output */
-	for (size_t i = 0; !err && i < m->count; i++) {
-		err = record_worker_start(&m->workers[i], m->processes[i].pid, &each,
-					  memory_of_each(m), m->workers, i, fileno(out->stream));
-		m->started += !err;
-	}
-	m->duration = recording->duration;
-	m->began_ns = clock_now();
-	return err;
-}
-
-static struct error *must_check give_up_privilege(const struct target_options *target,
-						  struct outfile *out)
-{
-	const struct gospect_confine_options how = {.size = sizeof(how),
-						    .output = output_handle(out),
-						    .remark = say_remark,
-						    .source = target->source};
-
-	return library_error(gospect_confine(&how));
-}
-
-/* ---- the workers' results ---- */
-
 struct bytes {
 	char *data;
 	size_t size, capacity;
 };
 
-static void bytes_release(struct bytes *b)
+/* A process that a worker records. */
+struct part {
+	pid_t pid;
+	char name[64]; /* of its program */
+	struct record_worker worker;
+	double budget;    /* 0: it has ended */
+	uint64_t late_ns; /* when it takes too long; 0: it has as long as it wants */
+	struct bytes bytes;
+	struct error *err;
+};
+
+struct many {
+	const struct target_options *options;
+	const struct gospect_record_options *recording;
+	struct outfile *out;
+	pid_t command; /* -- COMMAND; 0: none */
+	struct record_targets targets;
+	struct part *parts;
+	size_t count, capacity;
+	uint64_t all_bytes;
+	struct note *notes;
+	size_t note_count;
+	struct gospect_profile *profile;
+	struct many_summary summary;
+	uint64_t began_ns, scan_ns, stopped_ns; /* 0: not stopped */
+};
+
+static void part_release(struct part *p)
 {
-	free(b->data);
+	if (p->worker.result >= 0)
+		close(p->worker.result);
+	if (p->worker.stop >= 0)
+		close(p->worker.stop);
+	p->worker.result = p->worker.stop = -1;
+	free(p->bytes.data);
+	error_destroy(p->err);
 }
-#define _cleanup_bytes_ _cleanup_(bytes_release)
+
+static void many_release(struct many *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		part_release(&m->parts[i]);
+	free(m->parts);
+	free(m->notes);
+	record_targets_release(&m->targets);
+	gospect_profile_destroy(m->profile);
+}
+
+static bool grows(const struct many *m)
+{
+	return record_targets_grow(m->options);
+}
+
+/* ---- starting ---- */
+
+static double seconds_left(const struct many *m)
+{
+	return m->recording->duration - (clock_now() - m->began_ns) / 1e9;
+}
+
+static double whole_budget(const struct many *m)
+{
+	return m->recording->budget > 0 ? m->recording->budget : 1;
+}
+
+/* The budget is for all together. Where more may come, half of what is left is for these. */
+static double budget_of_each(const struct many *m, size_t new)
+{
+	double left = whole_budget(m);
+
+	for (size_t i = 0; i < m->count; i++)
+		left -= m->parts[i].budget;
+	return grows(m) ? fmax(left / 2 / new, LEAST_BUDGET) : left / new;
+}
+
+static struct error *must_check check_budget(const struct many *m, double each, size_t count)
+{
+	double all = whole_budget(m), seconds = m->recording->duration;
+
+	if (all >= 100 || grows(m))
+		return NULL;
+	if (each < LEAST_BUDGET)
+		return error_format(ERROR_FAILED,
+				    "--budget %g is too small for %zu processes; use --budget %g",
+				    all, count, LEAST_BUDGET * count);
+	if (each < SMALL_BUDGET)
+		say("the budget is %.2g %% of a core for each of %zu processes; --budget %.2g "
+		    "samples them more often",
+		    each, count, SMALL_BUDGET * count);
+	if (seconds > 0 && count * FIRST_PERCENT / seconds > all)
+		say("the first samples of %zu processes alone take about %.2g %% of a core in %g s, "
+		    "more than --budget %g; record for longer (-d)",
+		    count, count * FIRST_PERCENT / seconds, seconds, all);
+	return NULL;
+}
+
+/* Where one process gets little, it has fewer ticks, so that each can read something. */
+static struct gospect_record_options options_of(const struct many *m, double budget)
+{
+	struct gospect_record_options o = *m->recording;
+	double rate = o.rate > 0 ? o.rate : USUAL_RATE;
+
+	if (o.duration > 0)
+		o.duration = fmax(seconds_left(m), LEAST_SECONDS);
+	if (whole_budget(m) >= 100)
+		return o;
+	o.budget = budget;
+	o.rate = fmin(budget / TICK_PERCENT, rate);
+	return o;
+}
+
+static uint64_t memory_of_each(size_t count)
+{
+	uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+
+	return all / count > LEAST_MEMORY ? all / count : LEAST_MEMORY;
+}
+
+static struct error *must_check start(struct many *m, const struct record_target *t, double budget)
+{
+	const struct gospect_record_options each = options_of(m, budget);
+	struct record_worker others[MAX_TARGETS];
+	struct part new = {.pid = t->pid, .budget = budget};
+	struct error *err;
+
+	if (!array_reserve(&m->parts, &m->capacity, m->count + 1))
+		return &error_no_memory;
+	for (size_t i = 0; i < m->count; i++)
+		others[i] = m->parts[i].worker;
+	snprintf(new.name, sizeof(new.name), "%s", t->name);
+	if (each.duration > 0)
+		new.late_ns = clock_now() + each.duration * 1e9 + PATIENCE_NS;
+	err = record_worker_start(&new.worker, t->pid, &each,
+				  memory_of_each(m->count > m->targets.count ? m->count
+									     : m->targets.count),
+				  others, m->count, fileno(m->out->stream));
+	if (!err)
+		m->parts[m->count++] = new;
+	return err;
+}
+
+static struct error *must_check start_new(struct many *m)
+{
+	struct error *err = NULL;
+	size_t new = 0;
+	double each;
+
+	for (size_t i = 0; i < m->targets.count; i++)
+		new += !m->targets.items[i].is_old;
+	if (!new || m->stopped_ns)
+		return NULL;
+	each = budget_of_each(m, new);
+	err = check_budget(m, each, new);
+	fflush(NULL); /* otherwise a worker would inherit unwritten output */
+	for (size_t i = 0; !err && i < m->targets.count; i++) {
+		struct record_target *t = &m->targets.items[i];
+
+		if (t->is_old)
+			continue;
+		t->is_old = true;
+		if (m->count == MAX_TARGETS)
+			m->targets.is_full = true;
+		else
+			err = start(m, t, each);
+	}
+	return err;
+}
+
+static struct error *must_check give_up_privilege(const struct many *m)
+{
+	const struct gospect_confine_options how = {.size = sizeof(how),
+						    .child = m->command,
+						    .output = output_handle(m->out),
+						    .remark = say_remark,
+						    .source = m->options->source};
+
+	return library_error(gospect_confine(&how));
+}
+
+/* ---- what workers send: read with privilege, so nothing of it is understood here ---- */
 
 static bool append(struct bytes *b, const void *from, size_t size)
 {
@@ -229,6 +249,168 @@ static bool append(struct bytes *b, const void *from, size_t size)
 	b->size += size;
 	return true;
 }
+
+/* Whether it said that this is no Go program, or none any more. These are numbers alone. */
+static bool is_no_target(const struct part *p)
+{
+	struct worker_head head;
+	uint32_t code;
+
+	for (size_t at = 0; p->bytes.size - at >= sizeof(head) + sizeof(code);) {
+		memcpy(&head, p->bytes.data + at, sizeof(head));
+		memcpy(&code, p->bytes.data + at + sizeof(head), sizeof(code));
+		if (head.kind == WORKER_ERROR)
+			return code == ERROR_NOT_GO || code == ERROR_GONE;
+		if (head.size > p->bytes.size - at - sizeof(head))
+			return false;
+		at += sizeof(head) + head.size;
+	}
+	return false;
+}
+
+static void end_part(struct many *m, size_t i)
+{
+	struct part *p = &m->parts[i];
+
+	close(p->worker.result);
+	close(p->worker.stop);
+	p->worker.result = p->worker.stop = -1;
+	p->budget = 0;
+	if (!grows(m) || !is_no_target(p))
+		return;
+	/* There may be many of these. */
+	kill(p->worker.child, SIGKILL);
+	waitpid(p->worker.child, NULL, 0);
+	m->all_bytes -= p->bytes.size;
+	part_release(p);
+	m->parts[i] = m->parts[--m->count];
+}
+
+static void read_part(struct many *m, size_t i)
+{
+	static char piece[WORKER_MAX_FRAME];
+	struct part *p = &m->parts[i];
+	ssize_t n = read(p->worker.result, piece, sizeof(piece));
+
+	if (n < 0 && errno == EINTR)
+		return;
+	m->all_bytes += n > 0 ? n : 0;
+	if (n > 0 && m->all_bytes <= MOST_BYTES && append(&p->bytes, piece, n))
+		return;
+	if (n > 0)
+		p->err = error_format(ERROR_CORRUPT, "its profile is too large");
+	end_part(m, i);
+}
+
+static void end_late(struct many *m)
+{
+	uint64_t now = clock_now();
+
+	for (size_t i = m->count; i-- > 0;) {
+		struct part *p = &m->parts[i];
+		uint64_t late = m->stopped_ns ? m->stopped_ns + PATIENCE_NS : p->late_ns;
+
+		if (p->worker.result < 0 || !late || now < late)
+			continue;
+		p->err = error_format(ERROR_CORRUPT, "reading it takes too long");
+		end_part(m, i);
+	}
+}
+
+static size_t workers(const struct many *m)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < m->count; i++)
+		count += m->parts[i].worker.result >= 0;
+	return count;
+}
+
+/* ---- while they record ---- */
+
+static void stop(struct many *m)
+{
+	if (m->stopped_ns)
+		return;
+	m->stopped_ns = clock_now();
+	for (size_t i = 0; i < m->count; i++)
+		if (m->parts[i].worker.stop >= 0)
+			(void)!write(m->parts[i].worker.stop, "", 1);
+}
+
+static void show_progress(const struct many *m)
+{
+	double all = m->recording->duration, seconds = (clock_now() - m->began_ns) / 1e9;
+
+	if (all > 0 && seconds < all)
+		say_progress("%.0f of %g s, %zu processes", seconds, all, m->count);
+	else if (all <= 0 && !m->stopped_ns)
+		say_progress("%.0f s, %zu processes; Ctrl-C ends the recording", seconds, m->count);
+}
+
+static bool has_ended(pid_t command)
+{
+	siginfo_t info = {0};
+
+	return !waitid(P_PID, command, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* Until it has ended, or with --children all have. */
+static bool can_more_come(const struct many *m)
+{
+	if (!grows(m) || m->stopped_ns ||
+	    (m->recording->duration > 0 && seconds_left(m) < LEAST_SECONDS))
+		return false;
+	return m->options->follow || !record_targets_are_gone(&m->targets);
+}
+
+static struct error *must_check look_for_more(struct many *m)
+{
+	uint64_t began = clock_now(), used = clock_cpu();
+	struct error *err;
+
+	if (!can_more_come(m) || began < m->scan_ns)
+		return NULL;
+	err = record_targets_scan(m->options, &m->targets);
+	if (!err)
+		err = start_new(m);
+	used = (clock_cpu() - used) * SCAN_SHARE;
+	m->scan_ns = began + (used > SCAN_NS ? used : SCAN_NS);
+	return err;
+}
+
+static void wait_for_parts(struct many *m)
+{
+	struct pollfd fds[MAX_TARGETS];
+	size_t count = m->count;
+
+	for (size_t i = 0; i < count; i++)
+		fds[i] = (struct pollfd){.fd = m->parts[i].worker.result, .events = POLLIN};
+	if (poll(fds, count, LOOK_MS) <= 0)
+		return;
+	/* Backwards, as the last one takes the place of one that ends. */
+	for (size_t i = count; i-- > 0;)
+		if (fds[i].revents)
+			read_part(m, i);
+}
+
+static struct error *must_check gather(struct many *m)
+{
+	struct error *err = start_new(m);
+
+	while (!err && (workers(m) || can_more_come(m))) {
+		if (stop_requested || (m->command && has_ended(m->command)))
+			stop(m);
+		err = look_for_more(m);
+		show_progress(m);
+		wait_for_parts(m);
+		end_late(m);
+	}
+	say_progress(NULL);
+	return err;
+}
+
+/* ---- the workers' results, without privilege ---- */
 
 static void add_note(struct many *m, size_t process, const char *text, size_t length)
 {
@@ -255,7 +437,7 @@ static void say_notes(const struct many *m)
 {
 	for (size_t i = 0; i < m->note_count; i++) {
 		const struct note *n = &m->notes[i];
-		const struct process *p = &m->processes[n->first];
+		const struct part *p = &m->parts[n->first];
 
 		if (n->count == 1)
 			say("process %d (%s): %s", p->pid, p->name, n->text);
@@ -325,55 +507,7 @@ static struct error *must_check take_frames(struct many *m, size_t process, stru
 	return err;
 }
 
-static void tell_to_stop(struct many *m)
-{
-	if (m->stopped_ns || !stop_requested)
-		return;
-	m->stopped_ns = clock_now();
-	for (size_t i = 0; i < m->started; i++)
-		(void)!write(m->workers[i].stop, "", 1);
-}
-
-static bool is_late(const struct many *m)
-{
-	uint64_t now = clock_now();
-
-	if (m->stopped_ns)
-		return now - m->stopped_ns > PATIENCE_NS;
-	return m->duration > 0 && now - m->began_ns > m->duration * 1e9 + PATIENCE_NS;
-}
-
-static void show_progress(const struct many *m)
-{
-	double seconds = (clock_now() - m->began_ns) / 1e9;
-
-	if (m->duration > 0 && seconds < m->duration)
-		say_progress("%.0f of %g s, %zu processes", seconds, m->duration, m->count);
-	else if (m->duration <= 0 && !m->stopped_ns)
-		say_progress("%.0f s, %zu processes; Ctrl-C ends the recording", seconds, m->count);
-}
-
-/* Reads until the worker has closed its pipe. */
-static struct error *must_check read_worker(struct many *m, int fd, struct bytes *b)
-{
-	static char piece[WORKER_MAX_FRAME];
-
-	for (;;) {
-		struct pollfd look = {.fd = fd, .events = POLLIN};
-		ssize_t n = poll(&look, 1, LOOK_MS) > 0 ? read(fd, piece, sizeof(piece)) : -1;
-
-		tell_to_stop(m);
-		show_progress(m);
-		if (!n)
-			return NULL;
-		if (n > 0 && !append(b, piece, n))
-			return error_format(ERROR_CORRUPT, "its profile is too large");
-		if (is_late(m))
-			return error_format(ERROR_CORRUPT, "reading it takes too long");
-	}
-}
-
-static struct error *must_check add_profile(struct many *m, const struct process *p,
+static struct error *must_check add_profile(struct many *m, const struct part *p,
 					    const struct handed *h)
 {
 	struct gospect_profile *from = NULL;
@@ -393,19 +527,20 @@ static struct error *must_check add_profile(struct many *m, const struct process
 
 static void handed_release(struct handed *h)
 {
-	bytes_release(&h->profile);
+	free(h->profile.data);
 }
 
-static struct error *must_check take_process(struct many *m, size_t i)
+static struct error *must_check take_part(struct many *m, size_t i)
 {
 	_cleanup_(handed_release) struct handed h = {0};
-	_cleanup_bytes_ struct bytes b = {0};
-	struct error *err = read_worker(m, m->workers[i].result, &b);
+	struct part *p = &m->parts[i];
+	struct error *err = take_ptr(p->err);
 
 	if (!err)
-		err = take_frames(m, i, &h, &b);
+		err = take_frames(m, i, &h, &p->bytes);
+	free(take_ptr(p->bytes.data));
 	if (!err)
-		err = add_profile(m, &m->processes[i], &h);
+		err = add_profile(m, p, &h);
 	if (!err) {
 		m->summary.processes++;
 		m->summary.goroutines += h.numbers.goroutines;
@@ -414,53 +549,92 @@ static struct error *must_check take_process(struct many *m, size_t i)
 	return err;
 }
 
+static struct error *must_check none_recorded(const struct many *m)
+{
+	const char *name = m->options->follow;
+
+	if (m->count)
+		return error_format(ERROR_FAILED, "none of %zu processes could be recorded",
+				    m->count);
+	if (name)
+		return error_format(ERROR_NOT_GO, "no Go process of the name '%s' ran", name);
+	return error_format(ERROR_NOT_GO, "no Go process was started, and none ran");
+}
+
 /* Wrong options apply to all processes. */
-static struct error *must_check take_processes(struct many *m)
+static struct error *must_check take_parts(struct many *m)
 {
 	for (size_t i = 0; i < m->count; i++) {
-		struct error *err = take_process(m, i);
+		struct error *err = take_part(m, i);
 
 		if (err && (err->code == ERROR_USAGE || err->code == ERROR_NO_MEMORY))
 			return err;
 		if (err)
-			say("process %d (%s) is left out: %s", m->processes[i].pid,
-			    m->processes[i].name, err->message);
+			say("process %d (%s) is left out: %s", m->parts[i].pid, m->parts[i].name,
+			    err->message);
 		error_destroy(err);
 	}
-	say_progress(NULL);
-	if (!m->summary.processes)
-		return error_format(ERROR_FAILED, "none of %zu processes could be recorded",
-				    m->count);
+	return m->summary.processes ? NULL : none_recorded(m);
+}
+
+/* ---- all ---- */
+
+static struct error *must_check begin(struct many *m)
+{
+	struct error *err = NULL;
+	char title[64];
+
+	if (m->options->command)
+		err = command_start(m->options->command, NULL, &m->command);
+	if (!err)
+		err = record_targets_find(m->options, m->command, &m->targets);
+	m->notes = calloc(MAX_NOTES, sizeof(*m->notes));
+	snprintf(title, sizeof(title), "%zu processes", m->targets.count);
+	if (!err)
+		err = library_error(
+			gospect_profile_create(grows(m) ? "processes" : title, &m->profile));
+	if (!err && !m->notes)
+		err = &error_no_memory;
+	if (!err && m->options->follow && !m->targets.count)
+		say("waits for a process named '%s'", m->options->follow);
+	m->began_ns = clock_now();
+	return err;
+}
+
+static struct error *must_check record(struct many *m)
+{
+	struct error *err = begin(m);
+
+	if (!err)
+		err = gather(m);
+	if (m->targets.is_full)
+		say("some processes are left out: gospect records %d at most", MAX_TARGETS);
+	if (!err)
+		err = give_up_privilege(m);
+	if (!err)
+		err = take_parts(m);
+	if (err)
+		return err;
+	say_notes(m);
+	if (!gospect_profile_info(m->profile)->samples && filter_is_set(m->recording->filter))
+		return error_format(ERROR_FAILED,
+				    "no goroutine of %zu processes matches the filter",
+				    m->summary.processes);
 	return NULL;
 }
 
-struct error *record_many(struct target_options *o, const struct gospect_record_options *recording,
-			  struct outfile *out, struct gospect_profile **ret,
-			  struct many_summary *ret_summary)
+struct error *record_many(const struct target_options *o,
+			  const struct gospect_record_options *recording, struct outfile *out,
+			  struct gospect_profile **ret, struct many_summary *ret_summary)
 {
-	_cleanup_(many_release) struct many m = {0};
-	struct error *err = find_processes(&m, o);
-	char title[64];
+	_cleanup_(many_release) struct many m = {.options = o, .recording = recording, .out = out};
+	struct error *err = record(&m);
 
-	snprintf(title, sizeof(title), "%zu processes", m.count);
-	if (!err)
-		err = library_error(gospect_profile_create(title, &m.profile));
-	if (!err)
-		err = start_workers(&m, recording, out);
-	if (!err)
-		err = give_up_privilege(o, out);
-	if (!err)
-		err = take_processes(&m);
-	if (err)
-		return err;
-	say_notes(&m);
-	if (!gospect_profile_info(m.profile)->samples && filter_is_set(recording->filter))
-		return error_format(ERROR_FAILED,
-				    "no goroutine of %zu processes matches the filter",
-				    m.summary.processes);
-	*ret = take_ptr(m.profile);
+	m.summary.command = m.command;
 	*ret_summary = m.summary;
-	return NULL;
+	if (!err)
+		*ret = take_ptr(m.profile);
+	return err;
 }
 
 void record_many_say(const struct gospect_profile *profile, const struct many_summary *s,

@@ -12,17 +12,16 @@ struct many_summary {
 	size_t processes; /* that were recorded */
 	double goroutines;
 	double cpu_percent; /* of one CPU that their recordings used */
+	pid_t command;      /* of -- COMMAND, to be waited for; 0: none */
 };
-
-/* Whether the options name several processes. */
-bool record_many_is(const struct target_options *target);
 
 /*
  * Records them and gives up privilege; the output can be written afterwards. A message names each
  * process that cannot be recorded; the others are recorded. Samples have the labels `pid` and
- * `command`. ERROR_FAILED: the filter matches nothing.
+ * `command`. ERROR_FAILED: the filter matches nothing. ERROR_NOT_GO: later processes were waited
+ * for, and none came. *ret_summary is set on an error, too.
  */
-struct error *record_many(struct target_options *target,
+struct error *record_many(const struct target_options *target,
 			  const struct gospect_record_options *recording, struct outfile *out,
 			  struct gospect_profile **ret,
 			  struct many_summary *ret_summary) must_check;

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "cli/process_file.h"
-#include "cli/record_many.h"
+#include "cli/record_targets.h"
 #include "cli/terminal.h"
 
 /* Limits: wait reasons and running functions in the summary, and names that are tried. */
@@ -49,8 +49,8 @@ struct error *record_page_name(struct target_options *target, char **ret)
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT, path = STRBUF_INIT;
 	struct error *err = NULL;
 
-	if (record_many_is(target))
-		add_name(&name, "processes");
+	if (record_targets_are_many(target))
+		add_name(&name, target->follow ? target->follow : "processes");
 	else if (target->command)
 		add_name(&name, target->command[0]);
 	else

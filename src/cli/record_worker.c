@@ -183,7 +183,7 @@ struct error *record_worker_start(struct record_worker *w, pid_t target,
 	}
 	close(result[1]);
 	close(stop[0]);
-	*w = (struct record_worker){target, result[0], stop[1]};
+	*w = (struct record_worker){target, pid, result[0], stop[1]};
 	if (pid > 0)
 		return NULL;
 	close(result[0]);

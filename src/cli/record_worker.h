@@ -36,6 +36,7 @@ struct worker_numbers {
 
 struct record_worker {
 	pid_t target;
+	pid_t child; /* the worker itself */
 	int result; /* to be read; -1: none */
 	int stop;   /* a byte that is written to it ends the recording */
 };

@@ -91,6 +91,14 @@ struct error *target_options_check(struct target_options *o, const char *verb)
 		return error_format(ERROR_USAGE,
 				    "%s: --container and another target are mutually exclusive",
 				    verb);
+	if (o->follow && (o->word || o->command || o->core || o->host || o->container))
+		return error_format(ERROR_USAGE,
+				    "%s: --follow and another target are mutually exclusive", verb);
+	if (o->children && o->host)
+		return error_format(ERROR_USAGE,
+				    "%s: --children and --host are mutually exclusive: --host has "
+				    "all processes",
+				    verb);
 	if (o->core && (o->word || o->command))
 		return error_format(ERROR_USAGE, "%s: --core and a process are mutually exclusive",
 				    verb);
@@ -100,10 +108,10 @@ struct error *target_options_check(struct target_options *o, const char *verb)
 	if (o->host && (o->word || o->command))
 		return error_format(ERROR_USAGE, "%s: --host and a process are mutually exclusive",
 				    verb);
-	if (o->exe && (o->host || o->more_count))
+	if (o->exe && (o->host || o->more_count || o->follow || o->children))
 		return error_format(ERROR_USAGE, "%s: --exe is for one process; use one -p PID",
 				    verb);
-	if (!o->word && !o->container && !o->command && !o->core && !o->host)
+	if (!o->word && !o->container && !o->command && !o->core && !o->host && !o->follow)
 		return error_format(
 			ERROR_USAGE,
 			"%s: no target; use -p PID, -p NAME or -- COMMAND ARGS... (`gospect ps` lists the "

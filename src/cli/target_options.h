@@ -20,9 +20,12 @@ struct target_options {
 	bool takes_many;       /* set by the verb: it takes several targets, and `host` */
 	const char *more[TARGETS_MOST - 1];
 	size_t more_count;
-	bool host;        /* all Go processes of this machine */
-	pid_t pid;        /* of `word`, by target_options_find() */
-	const char *verb; /* set by target_options_check() */
+	bool host;          /* all Go processes of this machine */
+	bool children;      /* those that the target starts, too */
+	const char *follow; /* every process of this name, also later ones; NULL: none */
+	bool contains_many; /* the container has several Go processes */
+	pid_t pid;          /* of `word`, by target_options_find() */
+	const char *verb;   /* set by target_options_check() */
 	const char *exe;
 	const char *core;
 	char **command;   /* NULL-terminated; NULL: none */

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
+#include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/duration.h"
 #include "cli/format_names.h"
@@ -9,6 +10,7 @@
 #include "cli/record_every.h"
 #include "cli/record_many.h"
 #include "cli/record_page.h"
+#include "cli/record_targets.h"
 #include "cli/recording.h"
 #include "cli/source_option.h"
 #include "cli/stop.h"
@@ -22,6 +24,8 @@ enum {
 	KEY_KERNEL,
 	KEY_RUN_QUEUE,
 	KEY_HOST,
+	KEY_CHILDREN,
+	KEY_FOLLOW,
 	KEY_EVERY,
 	KEY_KEEP
 };
@@ -38,6 +42,12 @@ struct record_verb {
 static const struct argp_option options[] =
 	{{"host", KEY_HOST, NULL, 0,
 	  "Look at every Go process of this machine; several -p record several", 1},
+	 {"children", KEY_CHILDREN, NULL, 0,
+	  "Look at the Go programs that the target starts, too, also later ones", 1},
+	 {"follow", KEY_FOLLOW, "NAME", 0,
+	  "Look at every process of this name, also at those that start later: a program that "
+	  "restarts",
+	  1},
 	 {"every", KEY_EVERY, "DURATION", 0,
 	  "Write a file each DURATION; FILE.pb.gz is named FILE-YYYYmmdd-HHMMSS.pb.gz", 4},
 	 {"keep", KEY_KEEP, "N", 0, "With --every: remove the oldest of more than N files", 4},
@@ -54,6 +64,16 @@ static const struct argp_option options[] =
 	  "saturated machine. Costs the target up to 1 us a context switch. Needs CAP_PERFMON",
 	  4},
 	 {0}};
+
+static error_t parse_follow(const char *arg, const char **ret, struct argp_state *state)
+{
+	unsigned long pid;
+
+	if (parse_id(arg, &pid) || !*arg)
+		return wrong_option(state, "--follow needs a name, not '%s'; use -p PID", arg);
+	*ret = arg;
+	return 0;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -75,6 +95,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_HOST:
 		v->request.target.host = true;
 		return 0;
+	case KEY_CHILDREN:
+		v->request.target.children = true;
+		return 0;
+	case KEY_FOLLOW:
+		return parse_follow(arg, &v->request.target.follow, state);
 	case KEY_EVERY:
 		return parse_duration_option(arg, 1, 1e7, &v->every.seconds, state);
 	case KEY_KEEP:
@@ -104,7 +129,7 @@ static const struct argp_child children[] = {{&common_options_argp, 0, NULL, 0},
 static const struct argp argp = {
 	options,
 	parse,
-	"PID|NAME...\n--host\n-- COMMAND ARGS...",
+	"PID|NAME...\n--host\n--follow NAME\n-- COMMAND ARGS...",
 	"Records a profile of where every goroutine of a Go program spends "
 	"its time, running and waiting. It does not stop the program.\v"
 	"Formats: pprof (.pb.gz, .pprof), folded (.folded), folded-state, speedscope "
@@ -141,7 +166,7 @@ static struct error *check_flags(const struct record_verb *v)
 			ERROR_USAGE,
 			"record: --raw and --kernel are mutually exclusive: kernel addresses "
 			"cannot be symbolized later");
-	if (has(v, GOSPECT_RECORD_ADDRESSES) && record_many_is(&v->request.target))
+	if (has(v, GOSPECT_RECORD_ADDRESSES) && record_targets_are_many(&v->request.target))
 		return error_format(ERROR_USAGE,
 				    "record: --raw is for one process; use one -p PID");
 	return NULL;
@@ -189,7 +214,9 @@ static struct error *choose_page(struct record_verb *v, char **ret_path)
 
 	if (o->path || o->format || has(v, GOSPECT_RECORD_ADDRESSES) || !output_is_terminal(o))
 		return NULL;
-	err = record_page_name(&v->request.target, ret_path);
+	err = record_targets_settle(&v->request.target);
+	if (!err)
+		err = record_page_name(&v->request.target, ret_path);
 	o->path = *ret_path;
 	v->answers = true;
 	return err;
@@ -239,16 +266,18 @@ static struct error *record(struct record_verb *v, struct cli_target *s, struct 
 	return err;
 }
 
-static struct error *record_several(struct record_verb *v, struct outfile *out)
+static struct error *record_several(struct record_verb *v, struct outfile *out, int *ret)
 {
 	_cleanup_(drop_profile) struct gospect_profile *p = NULL;
-	struct many_summary summary;
+	struct many_summary summary = {0};
 	struct error *err = record_many(&v->request.target, &v->recording, out, &p, &summary);
 
 	if (!err)
 		err = write_profile(v, p, out);
 	if (!err)
 		record_many_say(p, &summary, written_to(v));
+	if (summary.command)
+		*ret = command_wait(summary.command);
 	return err;
 }
 
@@ -266,10 +295,12 @@ static struct error *record_file(struct record_verb *v, int *ret)
 	stop_on_signals();
 	v->recording.filter = &v->request.filter;
 	v->request.target.source = v->source;
-	if (record_many_is(&v->request.target))
-		return record_several(v, &out);
+	err = record_targets_settle(&v->request.target);
+	if (!err && record_targets_are_many(&v->request.target))
+		return record_several(v, &out, ret);
 	v->request.target.out = &out;
-	err = cli_target_open(&v->request.target, &s);
+	if (!err)
+		err = cli_target_open(&v->request.target, &s);
 	if (!err)
 		err = record(v, &s, &out);
 	if (s.child)
@@ -280,10 +311,16 @@ static struct error *record_file(struct record_verb *v, int *ret)
 static struct error *record_file_of(void *arg, char *path, double seconds, int *ret)
 {
 	struct record_verb *v = arg;
+	struct error *err;
 
 	v->request.output.path = path;
 	v->recording.duration = seconds;
-	return record_file(v, ret);
+	err = record_file(v, ret);
+	if (!err || err->code != ERROR_NOT_GO || !v->request.target.follow)
+		return err;
+	error_destroy(err);
+	*ret = RECORD_EVERY_NOTHING;
+	return NULL;
 }
 
 static struct error *check_every(const struct record_verb *v)

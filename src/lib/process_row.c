@@ -130,6 +130,7 @@ void process_worker_finish(struct process_worker *w)
 {
 	struct process_row *row = w->row;
 	char name[sizeof(row->name)], container[sizeof(row->container)];
+	uint64_t start = row->start;
 	pid_t pid = row->pid;
 	struct error *err;
 
@@ -137,6 +138,7 @@ void process_worker_finish(struct process_worker *w)
 	memcpy(container, row->container, sizeof(container));
 	err = worker_finish(&w->worker);
 	row->pid = pid;
+	row->start = start;
 	memcpy(row->name, name, sizeof(name));
 	memcpy(row->container, container, sizeof(container));
 	row->version[sizeof(row->version) - 1] = '\0';

@@ -20,6 +20,7 @@ enum process_kind {
 /* Strings are the target's, truncated. */
 struct process_row {
 	pid_t pid;
+	uint64_t start; /* as process_start() has it */
 	enum process_kind kind;
 	int64_t goroutines; /* -1: not known */
 	uint64_t threads;

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "lib/cancel_api.h"
+#include "lib/descendants.h"
 #include "lib/error_api.h"
 #include "lib/options.h"
 #include "lib/process_name.h"
@@ -44,6 +45,8 @@ struct list {
 	const char *name, *container; /* that are wanted; NULL: any */
 	const int32_t *pids;          /* likewise */
 	size_t pid_count;
+	const int32_t *ancestors; /* likewise; NULL: any */
+	struct descendants descendants;
 	uint32_t flags;
 	bool told; /* a remark said that workers are not confined */
 	const struct gospect_cancel *cancel;
@@ -55,6 +58,7 @@ static void cleanup_list(struct list *l)
 	for (size_t i = 0; i < WORKERS; i++)
 		if (l->workers[i].worker.pipe >= 0)
 			worker_end(&l->workers[i].worker);
+	descendants_release(&l->descendants);
 	free(l->rows);
 	free(l->done);
 }
@@ -75,10 +79,11 @@ static void give_row(struct list *l, const struct process_row *row)
 		.problem = row->reason,
 		.name = row->name,
 		.container = row->container,
+		.start = row->start,
 	};
 
 	l->denied += row->kind == PROCESS_DENIED;
-	if (row->kind == PROCESS_GO ||
+	if (row->kind == PROCESS_GO || l->flags & GOSPECT_PROCESSES_UNREAD ||
 	    (row->kind == PROCESS_DENIED && l->flags & GOSPECT_PROCESSES_DENIED))
 		l->ended = l->process(l->arg, &given);
 }
@@ -108,6 +113,8 @@ static bool container_is(pid_t pid, const char *begin, char ret[CGROUP_CONTAINER
 
 static bool is_wanted(const struct list *l, pid_t pid)
 {
+	if (l->ancestors && !descendants_have(&l->descendants, pid))
+		return false;
 	for (size_t i = 0; i < l->pid_count; i++)
 		if (l->pids[i] == pid)
 			return true;
@@ -129,7 +136,7 @@ static struct error *must_check add_row(struct list *l, size_t *capacity, pid_t 
 	if (!array_reserve(&l->rows, capacity, l->count + 1))
 		return &error_no_memory;
 	row = &l->rows[l->count++];
-	*row = (struct process_row){.pid = pid};
+	*row = (struct process_row){.pid = pid, .start = process_start(pid)};
 	snprintf(row->name, sizeof(row->name), "%.*s", (int)sizeof(row->name) - 1,
 		 *name.program ? name.program : name.comm);
 	memcpy(row->container, container, sizeof(container));
@@ -206,10 +213,23 @@ static bool wait_for_one(struct list *l)
 	return true;
 }
 
+/* Nothing of them is read. */
+static void give_unread(struct list *l)
+{
+	for (size_t i = 0; !l->ended && i < l->count; i++) {
+		l->rows[i].goroutines = -1;
+		give_row(l, &l->rows[i]);
+	}
+}
+
 static struct error *must_check look_at_all(struct list *l)
 {
 	struct error *err;
 
+	if (l->flags & GOSPECT_PROCESSES_UNREAD) {
+		give_unread(l);
+		return NULL;
+	}
 	do {
 		err = start_workers(l);
 		give_done(l);
@@ -248,13 +268,16 @@ gospect_processes_each(const struct gospect_processes_options *given,
 	l.container = o.container;
 	l.pids = o.pids;
 	l.pid_count = o.pid_count;
+	l.ancestors = o.ancestors;
 	l.flags = o.flags;
 	l.remark = (struct remark){o.remark, o.arg};
 	for (size_t i = 0; i < WORKERS; i++)
 		l.workers[i].worker.pipe = -1;
-	if (!err && o.flags & ~(uint32_t)GOSPECT_PROCESSES_DENIED)
+	if (!err && o.flags & ~(uint32_t)(GOSPECT_PROCESSES_DENIED | GOSPECT_PROCESSES_UNREAD))
 		err = error_format(ERROR_USAGE,
 				   "invalid flags 0x%x; see enum gospect_processes_flags", o.flags);
+	if (!err && o.ancestors)
+		err = descendants_find(o.ancestors, o.ancestor_count, &l.descendants);
 	if (!err)
 		err = list_processes(&l);
 	if (!err)

@@ -230,6 +230,17 @@ bool target_is_kernel_thread(pid_t pid)
 	       sscanf(fields, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & PF_KTHREAD;
 }
 
+pid_t process_parent(pid_t pid)
+{
+	char path[32], fields[1024];
+	int parent = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (!stat_fields(path, fields, sizeof(fields)) || sscanf(fields, " %*c %d", &parent) != 1)
+		return 0;
+	return parent;
+}
+
 uint64_t process_start(pid_t pid)
 {
 	unsigned long long start = 0;

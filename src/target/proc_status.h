@@ -64,6 +64,8 @@ uid_t thread_user(pid_t id);
 
 /* Whether it is a thread of the kernel, which has no program and never had one. */
 bool target_is_kernel_thread(pid_t pid);
+/* The process that started it, or took it over; 0: no such process, or none in this namespace. */
+pid_t process_parent(pid_t pid);
 /* The start time of this process, as field 22 has it; 0: no such process. */
 uint64_t process_start(pid_t pid);
 /* Of a process that has ended, until its parent has waited for it. */

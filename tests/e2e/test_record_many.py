@@ -255,3 +255,93 @@ def test_processes_that_may_not_be_read_are_named(started, run_as_nobody):
 ], ids=lambda value: " ".join(value)[:20] if isinstance(value, tuple) else None)
 def test_wrong_usage_of_several_is_said(args, words):
     assert words in gospect.run("record", *args).fails(2)
+
+
+def named(folder, name, program="states"):
+    return shutil.copy(golang.build(program, golang.NEWEST), folder / name)
+
+
+def commands_of(path):
+    return {s.labels["command"]: s.labels["pid"] for s in pprof.read(path).samples}
+
+
+def test_children_are_recorded_also_those_that_come_later(tmp_path):
+    """A shell starts a program, and a later one by another shell. They end when their standard input does."""
+    first, later, out = named(tmp_path, "child"), named(tmp_path, "grandchild", "split"), tmp_path / "all.pb.gz"
+    script = f"sleep 60 | {first} -only=chan & (sleep 2; sleep 60 | {later}) & wait"
+    shell = subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        result = gospect.run("record", "-p", shell.pid, "--children", "-d", "6s", "-o", out, *gospect.BUDGET, seconds=90).ok()
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+    assert "left out" not in result.err and re.search(r"\b2 processes\b", result.words[-1]), result.words
+    assert set(commands_of(out)) == {"child", "grandchild"}
+    profile = pprof.read(out)
+    of_child = of(profile, commands_of(out)["child"]).time("main.main") / 1e9
+    assert of_child == pytest.approx(profile.duration_ns / 1e9, abs=0.5)
+    assert 0 < of(profile, commands_of(out)["grandchild"]).time("main.main") / 1e9 < profile.duration_ns / 1e9 - 1
+
+
+def test_the_go_programs_of_a_command_are_recorded_to_its_end(tmp_path):
+    program, out = named(tmp_path, "inner"), tmp_path / "all.pb.gz"
+    began = time.monotonic()
+    result = gospect.run("record", "--children", "-o", out, *gospect.BUDGET, "--", "sh", "-c",
+                         f"sleep 4 | {program} -only=chan >/dev/null; exit 7", seconds=90)
+    assert result.status == 7 and time.monotonic() - began < 60, result.words
+    assert set(commands_of(out)) == {"inner"}
+
+
+def test_a_name_is_followed_from_one_process_to_the_next(tmp_path):
+    binary, out = named(tmp_path, "restarts"), tmp_path / "all.pb.gz"
+    running = gospect.start("record", "--follow", "restarts", "-o", out, *gospect.BUDGET)
+    pids = []
+    for _ in range(2):
+        program = Program(binary, "-only=chan")
+        pids.append(str(program.pid))
+        gospect.await_recording(running)
+        time.sleep(1)
+        assert running.poll() is None
+        program.assert_well()
+        program.stop()
+    running.send_signal(signal.SIGINT)
+    words = running.communicate(timeout=60)[1].decode()
+    assert running.returncode == 0, words
+    profile = pprof.read(out)
+    assert {s.labels["pid"] for s in profile.samples} == set(pids)
+    assert all(of(profile, pid).time("main.main") > 0.5e9 for pid in pids)
+
+
+def test_every_file_of_a_followed_name_has_what_ran(tmp_path):
+    binary = named(tmp_path, "comes")
+    running = gospect.start("record", "--follow", "comes", "--every", "1s", "-o", tmp_path / "f.pb.gz", *gospect.BUDGET)
+    time.sleep(2.5)
+    assert running.poll() is None and not list(tmp_path.glob("f-*"))
+    program = Program(binary, "-only=chan")
+    wait_until(lambda: list(tmp_path.glob("f-*")), what="a file")
+    program.assert_well()
+    program.stop()
+    running.send_signal(signal.SIGTERM)
+    words = running.communicate(timeout=60)[1].decode()
+    assert running.returncode == 0, words
+    assert commands_of(min(tmp_path.glob("f-*"))) == {"comes": str(program.pid)}
+
+
+@pytest.mark.parametrize("args,words", [
+    (("--follow", "x", "-p", "1"), "--follow and another target"),
+    (("--follow", "12"), "--follow needs a name, not '12'"),
+    (("--host", "--children"), "--children and --host"),
+    (("1", "--children", "--raw", "-o", "p.pb.gz"), "--raw is for one process"),
+    (("--follow", "x", "--exe", "x"), "--exe is for one process"),
+])
+def test_wrong_usage_of_later_processes_is_said(args, words):
+    assert words in gospect.run("record", *args).fails(2)
+
+
+def test_nothing_of_a_name_or_of_children_is_said(tmp_path):
+    result = gospect.run("record", "--follow", "nobody-has-this", "-d", "0.3s", "-o", tmp_path / "x.pb.gz")
+    assert result.status == 1 and len(result.words) == 2 and "waits for a process named 'nobody-has-this'" in result.words[0]
+    assert "no Go process of the name 'nobody-has-this' ran" in result.words[1]
+    assert "no Go process was started" in gospect.run(
+        "record", "--children", "-o", tmp_path / "x.pb.gz", "--", "true").fails(1)
+    assert not list(tmp_path.iterdir())

@@ -37,8 +37,8 @@ struct worker_numbers {
 struct record_worker {
 	pid_t target;
 	pid_t child; /* the worker itself */
-	int result; /* to be read; -1: none */
-	int stop;   /* a byte that is written to it ends the recording */
+	int result;  /* to be read; -1: none */
+	int stop;    /* a byte that is written to it ends the recording */
 };
 
 /*

@@ -186,6 +186,8 @@ VIEW_FIELD(moduledata, edata, uint64_t)
 VIEW_FIELD(moduledata, bss, uint64_t)
 VIEW_FIELD(moduledata, ebss, uint64_t)
 VIEW_FIELD(moduledata, next, uint64_t)
+VIEW_FIELD(moduledata, types, uint64_t)
+VIEW_FIELD(moduledata, etypes, uint64_t)
 
 #undef VIEW_FIELD
 

@@ -170,7 +170,7 @@ static void visit_frame(struct scan *s, size_t i)
 	if (!frame->cfa || frame->cfa <= frame->sp || frame->cfa > s->stack->hi)
 		return;
 	if (s->visit->frame)
-		s->visit->frame(s->visit->visit.arg, frame->word);
+		s->visit->frame(s->visit->visit.arg, frame->word, frame->cfa);
 	s->any_word = false;
 	if (!pclntab_find(&s->img->functions, stack_pc_lookup(frame->word), &f)) {
 		visit_range(s, p.sp, frame->cfa);
@@ -281,7 +281,7 @@ static void visit_frames(struct scan *s)
 	if (s->object_count)
 		qsort(s->objects, s->object_count, sizeof(*s->objects), compare_objects);
 	if (s->visit->frame)
-		s->visit->frame(s->visit->visit.arg, 0);
+		s->visit->frame(s->visit->visit.arg, 0, 0);
 	follow_records(s);
 	follow_pending(s);
 }
@@ -331,7 +331,7 @@ struct error *heap_stack_visit(struct target *t, const struct image *img,
 	s.low = from;
 	if (stack->runs) {
 		if (visit->frame)
-			visit->frame(visit->visit.arg, 0);
+			visit->frame(visit->visit.arg, 0, 0);
 		visit_range(&s, stack->lo, stack->hi);
 	} else {
 		err = unwind(&s, bytes, below);

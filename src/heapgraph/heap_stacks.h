@@ -21,10 +21,11 @@ struct heap_stack {
 	size_t from_g_count;
 };
 
-/* Called before the words of a frame: the frame's stack word, 0 for words that belong to none. */
+/* Called before the words of a frame: the frame's stack word and CFA, 0 for words that belong to
+ * none. */
 struct heap_stack_visit {
 	struct heap_visit visit;
-	void (*frame)(void *arg, uint64_t word); /* may be NULL */
+	void (*frame)(void *arg, uint64_t word, uint64_t cfa); /* may be NULL */
 };
 
 /* The largest stack that is read; the words of larger ones are not visited. */

@@ -481,3 +481,63 @@ struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,
 	*ret_count = v->scopes[*known - 1].count;
 	return NULL;
 }
+
+/* ---- global variables ---- */
+
+static bool fixed_address(Dwarf_Die *die, uint64_t *ret)
+{
+	Dwarf_Attribute attr, at;
+	Dwarf_Addr address;
+	Dwarf_Block block;
+	Dwarf_Op *ops;
+	size_t count;
+
+	if (!dwarf_attr(die, DW_AT_location, &attr))
+		return false;
+	if (dwarf_whatform(&attr) == DW_FORM_block1 && !dwarf_formblock(&attr, &block) &&
+	    block.length < 128)
+		attr.form = DW_FORM_exprloc;
+	if (dwarf_getlocation(&attr, &ops, &count) || count != 1)
+		return false;
+	if (ops[0].atom == DW_OP_addr) {
+		*ret = ops[0].number;
+		return true;
+	}
+	if (ops[0].atom != DW_OP_addrx || dwarf_getlocation_attr(&attr, &ops[0], &at) ||
+	    dwarf_formaddr(&at, &address))
+		return false;
+	*ret = address;
+	return true;
+}
+
+struct error *variables_globals(struct variables *v,
+				bool (*found)(void *arg, const char *name, uint64_t address,
+					      const struct go_type *type),
+				void *arg)
+{
+	struct scope unused = {0};
+	struct search s = {.v = v, .scope = &unused};
+	Dwarf_Off at = 0, next;
+	Dwarf_Die unit, die;
+	size_t header;
+	bool ok = true;
+
+	for (; ok && !dwarf_nextcu(v->dwarf, at, &next, &header, NULL, NULL, NULL) && next > at;
+	     at = next) {
+		if (!dwarf_offdie(v->dwarf, at + header, &unit) || dwarf_child(&unit, &die))
+			continue;
+		s.steps = 0;
+		do {
+			const char *name = dwarf_diename(&die);
+			const struct go_type *type;
+			uint64_t address;
+
+			if (dwarf_tag(&die) != DW_TAG_variable || !name ||
+			    !fixed_address(&die, &address))
+				continue;
+			type = go_types_of(&v->types, &die);
+			ok = type && found(arg, name, address, type);
+		} while (ok && go_on(&s) && !dwarf_siblingof(&die, &die));
+	}
+	return ok ? NULL : &error_no_memory;
+}

@@ -48,6 +48,15 @@ struct error *variables_at(struct variables *v, uint64_t pc, bool is_return,
 /* The type that a pointer points to; NULL: not known. Valid until variables_close(). */
 const struct go_type *variables_pointee(struct variables *v, const struct go_type *pointer);
 
+/*
+ * Calls `found` for each variable that lies at a fixed address of the file, in any order. Broken
+ * entries are left out. Takes 1 s for a program of 150 MB.
+ */
+struct error *variables_globals(struct variables *v,
+				bool (*found)(void *arg, const char *name, uint64_t address,
+					      const struct go_type *type),
+				void *arg) must_check;
+
 /* The number of addresses for which the search for variables was cut short: DWARF may make each
  * cost any amount of time. */
 size_t variables_given_up(const struct variables *v);

@@ -34,6 +34,9 @@ struct go_type {
 	size_t count;
 	const struct go_type *element; /* of an array */
 	uint64_t points_to;            /* of a pointer: for variables_pointee(); 0: not known */
+	/* The address in the file at which the runtime keeps this type; 0: it does not, or it is
+	 * not known. */
+	uint64_t runtime_type;
 };
 
 #endif

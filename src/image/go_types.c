@@ -147,6 +147,19 @@ static uint64_t pointee_of(Dwarf_Die *pointer)
 	return dwarf_dieoffset(&die);
 }
 
+/* DW_AT_go_runtime_type: cmd/internal/dwarf/dwarf.go. */
+#define ATTRIBUTE_RUNTIME_TYPE 0x2904
+
+static uint64_t runtime_type_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Addr address;
+
+	if (!dwarf_attr(die, ATTRIBUTE_RUNTIME_TYPE, &attr) || dwarf_formaddr(&attr, &address))
+		return 0;
+	return address;
+}
+
 /* Fills in the type; false when there is no memory. */
 static bool set_type(struct go_types *types, Dwarf_Die *die, struct go_type *type, int depth)
 {
@@ -154,6 +167,7 @@ static bool set_type(struct go_types *types, Dwarf_Die *die, struct go_type *typ
 
 	type->name = name ? name : "?";
 	type->size = size_of(die);
+	type->runtime_type = runtime_type_of(die);
 	switch (dwarf_tag(die)) {
 	case DW_TAG_base_type:
 		type->kind = base_kind(die);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes treemap_page.c of the page's sources: style and script go into the HTML, which is then cut in two
-at the place of the data.
+"""Makes a C file of a page's sources: style and script go into the HTML, which is then cut in two at the
+place of the data.
 
-    embed.py treemap.html STYLE.css... SCRIPT.js... > treemap_page.c
+    embed.py ROOM/NAME_page.h NAME NAME.html STYLE.css... SCRIPT.js... > NAME_page.c
 """
 import pathlib
 import sys
@@ -14,7 +14,7 @@ def c_array(name, data):
             f"const size_t {name}_size = sizeof({name});\n")
 
 
-def main(paths):
+def main(header, prefix, *paths):
     page, *parts = [pathlib.Path(p) for p in paths]
     style = "".join(p.read_text() for p in parts if p.suffix == ".css")
     script = "".join(p.read_text() for p in parts if p.suffix == ".js")
@@ -22,9 +22,9 @@ def main(paths):
         sys.exit("embed.py: a source closes its own element")
     html = page.read_text().replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
     before, after = html.split("/*DATA*/")
-    print('#include "footprint/treemap_page.h"\n')
-    print(c_array("treemap_before_data", before.encode()))
-    print(c_array("treemap_after_data", after.encode()))
+    print(f'#include "{header}"\n')
+    print(c_array(f"{prefix}_before_data", before.encode()))
+    print(c_array(f"{prefix}_after_data", after.encode()))
 
 
-main(sys.argv[1:])
+main(*sys.argv[1:])

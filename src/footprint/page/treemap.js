@@ -19,7 +19,8 @@ function amount(bytes) {
 	return Number(bytes.toPrecision(3)) + " " + units[i];
 }
 
-const share = bytes => data.rss_bytes ? (100 * bytes / data.rss_bytes).toFixed(1) + " %" : "";
+/* The page's own script says what the whole is: data.tree has its bytes. */
+const share = bytes => data.tree.bytes ? (100 * bytes / data.tree.bytes).toFixed(1) + " %" : "";
 
 /* The same name has the same colour on every page. */
 function hue(name) {
@@ -71,8 +72,11 @@ function layout(nodes, x, y, w, h, put) {
 const path = [data.tree];
 const current = () => path[path.length - 1];
 
+/* What has no parts may still have something to show beside the map. */
+const opens = node => node.children.length || (node.referrers && node.referrers.length);
+
 function open(node) {
-	if (!node.children.length)
+	if (!opens(node) || node === current())
 		return;
 	path.push(node);
 	show();
@@ -96,7 +100,7 @@ function box(node, x, y, w, h, colour) {
 	const button = element("button", undefined, byId("map"));
 	button.type = "button";
 	button.style.cssText = `left:${x}px;top:${y}px;width:${w}px;height:${h}px;background:hsl(${colour} 45% var(--package-light))`;
-	button.title = `${node.name}\n${amount(node.bytes)}, ${share(node.bytes)} of the resident memory`;
+	button.title = `${node.name}\n${amount(node.bytes)}, ${share(node.bytes)} of the whole`;
 	button.setAttribute("aria-label", button.title);
 	if (w > 40 && h > 18)
 		element("b", node.name, button);
@@ -109,12 +113,12 @@ function box(node, x, y, w, h, colour) {
 function showMap() {
 	const map = byId("map"), width = map.clientWidth, height = map.clientHeight;
 	map.replaceChildren();
-	layout(current().children, 0, 0, width, height, (node, x, y, w, h) => {
+	const parts = current().children.length ? current().children : [current()];
+	layout(parts, 0, 0, width, height, (node, x, y, w, h) => {
 		const colour = hue(node.name), button = box(node, x, y, w, h, colour);
-		const opens = () => open(node);
-		if (node.children.length)
+		if (opens(node))
 			button.dataset.open = "";
-		button.onclick = opens;
+		button.onclick = () => open(node);
 		if (!node.children.length || w < 80 || h < 60)
 			return;
 		layout(node.children, x + 3, y + 40, w - 6, h - 43, (child, cx, cy, cw, ch) => {
@@ -122,7 +126,7 @@ function showMap() {
 				return;
 			const inner = box(child, cx, cy, cw, ch, colour + 12);
 			inner.dataset.open = "";
-			inner.onclick = opens;
+			inner.onclick = () => open(node);
 		});
 	});
 }
@@ -143,7 +147,7 @@ function showRows() {
 	row(table, "th", ["bytes", "share", "where"]);
 	for (const node of current().children) {
 		const cell = row(table, "td", [amount(node.bytes), share(node.bytes), ""]);
-		if (!node.children.length) {
+		if (!opens(node)) {
 			cell.textContent = node.name;
 			continue;
 		}
@@ -157,30 +161,8 @@ function show() {
 	showPath();
 	showMap();
 	showRows();
-}
-
-function showFacts() {
-	const name = data.process.exe.split("/").pop(), gc = data.gc;
-	document.title = name + " memory";
-	byId("command").textContent = name;
-	const facts = [`pid ${data.process.pid}`, `${amount(data.rss_bytes)} ${data.process.is_core ? "mapped" : "resident"}`];
-	if (data.cgroup.charge_bytes !== null)
-		facts.push(`control group: ${amount(data.cgroup.charge_bytes)}` + (data.cgroup.limit_bytes === null ? "" : ` of ${amount(data.cgroup.limit_bytes)}`));
-	facts.push(`heap ${amount(gc.heap_bytes)}, goal ${gc.goal_bytes === null ? "none" : amount(gc.goal_bytes)}`);
-	facts.push(gc.gogc < 0 ? "GOGC=off" : `GOGC=${gc.gogc}`);
-	if (gc.memory_limit_bytes !== null)
-		facts.push(`GOMEMLIMIT=${amount(gc.memory_limit_bytes)}`);
-	byId("facts").textContent = facts.join(" · ");
-	byId("advice").textContent = data.advice;
-}
-
-function showTables() {
-	const creators = byId("creators"), metrics = byId("metrics");
-	row(creators, "th", ["stacks", "frames", "goroutines", "created by"]);
-	for (const c of data.stacks_by_creator.slice(0, 50))
-		row(creators, "td", [amount(c.stack_bytes), amount(c.frame_bytes), c.goroutines, c.created_by]);
-	for (const [name, bytes] of Object.entries(data.runtime_metrics))
-		row(metrics, "td", [amount(bytes), name]);
+	if (typeof showMore === "function")
+		showMore(current());
 }
 
 byId("theme").onclick = () => {
@@ -194,6 +176,3 @@ addEventListener("keydown", event => {
 		show();
 	}
 });
-showFacts();
-showTables();
-show();

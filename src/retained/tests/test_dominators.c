@@ -1,0 +1,222 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/unit_test.h"
+#include "retained/dominators.h"
+
+#define MOST 64u
+
+/* A graph as a matrix: small enough to try what happens without a node. */
+struct matrix {
+	uint32_t count;
+	bool edge[MOST][MOST];
+};
+
+static struct flow_graph graph_of(const struct matrix *m)
+{
+	struct flow_graph g = {.count = m->count};
+
+	g.first = malloc((m->count + 1) * sizeof(*g.first));
+	assert_non_null(g.first);
+	for (uint32_t i = 0; i < m->count; i++) {
+		size_t before = g.edge_count;
+
+		for (uint32_t k = 0; k < m->count; k++) {
+			if (!m->edge[i][k])
+				continue;
+			assert_true(flow_graph_reserve(&g, g.edge_count + 1));
+			g.edges[g.edge_count++] = k;
+		}
+		g.first[i] = g.edge_count > before ? (uint32_t)before : FLOW_NONE;
+		if (g.edge_count > before)
+			g.edges[g.edge_count - 1] |= FLOW_LAST;
+	}
+	return g;
+}
+
+static void reach(const struct matrix *m, uint32_t without, bool *reached)
+{
+	uint32_t pending[MOST], count = 0;
+
+	memset(reached, 0, MOST);
+	if (without == 0)
+		return;
+	reached[0] = true;
+	pending[count++] = 0;
+	while (count) {
+		uint32_t from = pending[--count];
+
+		for (uint32_t to = 0; to < m->count; to++) {
+			if (!m->edge[from][to] || reached[to] || to == without)
+				continue;
+			reached[to] = true;
+			pending[count++] = to;
+		}
+	}
+}
+
+/* By the definition: A dominates B if B is not reached without A. */
+static void check(const struct matrix *m)
+{
+	_cleanup_dominators_ struct dominators d = {0};
+	struct flow_graph g = graph_of(m);
+	static bool reached[MOST], dominates[MOST][MOST];
+
+	assert_null(dominators_find(&g, &d));
+	reach(m, MOST, reached);
+	for (uint32_t a = 0; a < m->count; a++) {
+		static bool left[MOST];
+
+		reach(m, a, left);
+		for (uint32_t b = 0; b < m->count; b++)
+			dominates[a][b] = reached[a] && reached[b] && !left[b];
+		assert_int_equal(d.numbers[a] != FLOW_NONE, reached[a]);
+	}
+	for (uint32_t i = 0; i < d.count; i++) {
+		uint32_t node = d.nodes[i];
+		bool found[MOST] = {false};
+
+		for (uint32_t k = i;; k = d.immediate[k]) {
+			assert_true(k == i || k < i);
+			found[d.nodes[k]] = true;
+			if (!k)
+				break;
+		}
+		for (uint32_t a = 0; a < m->count; a++)
+			assert_int_equal(found[a], dominates[a][node]);
+	}
+}
+
+static void edges(struct matrix *m, const uint8_t *pairs, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		m->edge[pairs[2 * i]][pairs[2 * i + 1]] = true;
+}
+
+static void test_the_graph_of_the_paper(void **state)
+{
+	/* Lengauer and Tarjan, figure 1: R=0 A=1 B=2 ... L=12 */
+	static const uint8_t pairs[] = {0, 1, 0, 2,  0, 3,  1,  4, 2,  1, 2,  4, 2,  5,
+					3, 6, 3, 7,  4, 12, 5,  8, 6,  9, 7,  9, 7,  10,
+					8, 5, 8, 11, 9, 11, 10, 9, 11, 9, 11, 0, 12, 8};
+	static const uint8_t immediate[] = {0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 7, 0, 4};
+	_cleanup_dominators_ struct dominators d = {0};
+	struct matrix m = {.count = 13};
+	struct flow_graph g;
+
+	edges(&m, pairs, sizeof(pairs) / 2);
+	check(&m);
+	g = graph_of(&m);
+	assert_null(dominators_find(&g, &d));
+	for (uint32_t node = 1; node < 13; node++)
+		assert_int_equal(d.nodes[d.immediate[d.numbers[node]]], immediate[node]);
+}
+
+static void test_random_graphs_are_as_without_each_node(void **state)
+{
+	srandom(4711);
+	for (int round = 0; round < 1500; round++) {
+		struct matrix m = {.count = 2 + (uint32_t)random() % (MOST - 2)};
+		uint32_t count = m.count * (1 + (uint32_t)random() % 3);
+
+		for (uint32_t i = 0; i < count; i++)
+			m.edge[random() % m.count][random() % m.count] = true;
+		/* Long ways, with jumps back and ahead. */
+		for (uint32_t i = 1; i < m.count && round % 3 == 0; i++)
+			m.edge[i - 1][i] = true;
+		check(&m);
+	}
+}
+
+static void test_sizes_sum_up_to_the_dominators(void **state)
+{
+	/* Two roots share node 3; a list hangs on node 1. */
+	static const uint8_t pairs[] = {0, 1, 0, 2, 1, 3, 2, 3, 1, 4, 4, 5, 5, 4};
+	_cleanup_dominators_ struct dominators d = {0};
+	struct matrix m = {.count = 6};
+	uint64_t sizes[6];
+	struct flow_graph g;
+
+	edges(&m, pairs, sizeof(pairs) / 2);
+	g = graph_of(&m);
+	assert_null(dominators_find(&g, &d));
+	for (uint32_t i = 0; i < d.count; i++)
+		sizes[i] = 1ull << 4 * d.nodes[i];
+	dominators_sum(&d, sizes);
+	assert_int_equal(sizes[d.numbers[0]], 0x111111);
+	assert_int_equal(sizes[d.numbers[1]], 0x110010);
+	assert_int_equal(sizes[d.numbers[2]], 0x000100);
+	assert_int_equal(sizes[d.numbers[3]], 0x001000);
+	assert_int_equal(sizes[d.numbers[4]], 0x110000);
+}
+
+static void test_children_are_those_of_the_tree(void **state)
+{
+	static const uint8_t pairs[] = {0, 1, 0, 2, 1, 3, 2, 3, 1, 4, 4, 5};
+	_cleanup_free_ uint32_t *first = NULL, *next = NULL;
+	_cleanup_dominators_ struct dominators d = {0};
+	struct matrix m = {.count = 6};
+	struct flow_graph g;
+	uint32_t n = 0;
+
+	edges(&m, pairs, sizeof(pairs) / 2);
+	g = graph_of(&m);
+	assert_null(dominators_find(&g, &d));
+	assert_null(dominators_children(&d, &first, &next));
+	for (uint32_t i = 0; i < d.count; i++)
+		for (uint32_t k = first[i]; k; k = next[k], n++)
+			assert_int_equal(d.immediate[k], i);
+	assert_int_equal(n, d.count - 1);
+}
+
+static void test_the_way_to_a_node_is_a_shortest_one(void **state)
+{
+	static const uint8_t pairs[] = {0, 1, 1, 2, 2, 3, 3, 4, 1, 4, 4, 0};
+	_cleanup_free_ uint32_t *before = NULL;
+	struct matrix m = {.count = 5};
+	struct flow_graph g;
+
+	edges(&m, pairs, sizeof(pairs) / 2);
+	g = graph_of(&m);
+	assert_null(flow_graph_shortest(&g, &before));
+	assert_int_equal(before[4], 1);
+	assert_int_equal(before[3], 2);
+	assert_int_equal(before[0], FLOW_NONE);
+	flow_graph_release(&g);
+}
+
+/* A list of a million objects, each with a pointer back to the first: deep, and no recursion. */
+static void test_a_long_list_takes_no_time(void **state)
+{
+	enum { LENGTH = 1000000 };
+	_cleanup_dominators_ struct dominators d = {0};
+	struct flow_graph g = {.count = LENGTH};
+
+	g.first = malloc((LENGTH + 1) * sizeof(*g.first));
+	assert_non_null(g.first);
+	assert_true(flow_graph_reserve(&g, 2 * LENGTH));
+	for (uint32_t i = 0; i < LENGTH; i++) {
+		g.first[i] = (uint32_t)g.edge_count;
+		if (i + 1 < LENGTH)
+			g.edges[g.edge_count++] = i + 1;
+		g.edges[g.edge_count++] = 1 | FLOW_LAST;
+	}
+	assert_null(dominators_find(&g, &d));
+	assert_int_equal(d.count, LENGTH);
+	assert_int_equal(d.immediate[LENGTH - 1], LENGTH - 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_graph_of_the_paper),
+		cmocka_unit_test(test_random_graphs_are_as_without_each_node),
+		cmocka_unit_test(test_sizes_sum_up_to_the_dominators),
+		cmocka_unit_test(test_children_are_those_of_the_tree),
+		cmocka_unit_test(test_the_way_to_a_node_is_a_shortest_one),
+		cmocka_unit_test(test_a_long_list_takes_no_time),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -63,6 +63,7 @@
 #include <gospect/profile.h>
 #include <gospect/recorded.h>
 #include <gospect/requests.h>
+#include <gospect/retained.h>
 #include <gospect/snapshot.h>
 #include <gospect/stack_memory.h>
 #include <gospect/symbolize.h>

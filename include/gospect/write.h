@@ -25,6 +25,7 @@ enum gospect_format {
 	 * goroutines alone. */
 	GOSPECT_PPROF_CPU = 11,
 	GOSPECT_DEBUG_TEXT = 12, /* of gospect_heap_profile(): runtime/pprof's text of debug=1 */
+	GOSPECT_HPROF = 13, /* of gospect_retained_find(): for Eclipse MAT, Perfetto and others */
 };
 
 /* Where output goes, in pieces and in order. It is passed by value. */

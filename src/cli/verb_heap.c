@@ -5,11 +5,12 @@
 #include "base/cleanup.h"
 #include "cli/duration.h"
 #include "cli/format_names.h"
+#include "cli/heap_retained.h"
 #include "cli/look.h"
 #include "cli/report.h"
 #include "cli/stop.h"
 
-enum { KEY_KIND = 0x7200, KEY_LIVE };
+enum { KEY_KIND = 0x7200, KEY_LIVE, KEY_RETAINED };
 
 #define MOST_SECONDS 86400
 
@@ -18,7 +19,9 @@ struct heap_verb {
 	struct gospect_heap_options how;
 	struct report_table table;
 	enum gospect_format format; /* GOSPECT_TEXT, GOSPECT_JSON: tables */
-	bool is_debug;              /* the text that runtime/pprof writes with debug=1 */
+	bool is_retained;           /* who holds the memory */
+	bool has_kind;
+	bool is_debug; /* the text that runtime/pprof writes with debug=1 */
 };
 
 static const struct argp_option options[] =
@@ -29,6 +32,8 @@ static const struct argp_option options[] =
 	  4},
 	 {"live", KEY_LIVE, "DURATION", 0,
 	  "Show what is allocated from now on, for this long, by the stacks that allocate it", 4},
+	 {"retained", KEY_RETAINED, NULL, 0,
+	  "Show who holds the memory: objects by type, and the variables that hold them", 4},
 	 {"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 4},
 	 {0}};
 
@@ -64,9 +69,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[1] = &v->request.target;
 		return 0;
 	case KEY_KIND:
+		v->has_kind = true;
 		return parse_kind(arg, state);
 	case KEY_LIVE:
 		return parse_duration_option(arg, 0.1, MOST_SECONDS, &v->how.live, state);
+	case KEY_RETAINED:
+		v->is_retained = true;
+		return 0;
 	case 'n':
 		if (!parse_number(arg, 0, 1e6, &rows))
 			return wrong_option(state, "invalid number of rows '%s'", arg);
@@ -92,7 +101,8 @@ static const struct argp argp =
 	 "\n"
 	 "Examples:\n"
 	 "  gospect heap server -o heap.pb.gz\n"
-	 "  gospect heap server --live 10s",
+	 "  gospect heap server --live 10s\n"
+	 "  gospect heap server --retained",
 	 children,
 	 NULL,
 	 NULL};
@@ -168,10 +178,23 @@ static struct error *take_and_write(void *verb, const struct cli_target *s, stru
 	return err ? err : write_profile(v, profile, out);
 }
 
+static struct error *run_retained(struct heap_verb *v, int *ret)
+{
+	struct error *err = target_options_check(&v->request.target, "heap");
+
+	if (!err && (v->has_kind || v->how.live))
+		return error_format(ERROR_USAGE, "heap: --retained and %s are mutually exclusive",
+				    v->has_kind ? "--kind" : "--live");
+	return err ? err : heap_retained(&v->request, (uint32_t)v->table.rows, ret);
+}
+
 static struct error *run_heap(struct heap_verb *v, int *ret)
 {
-	struct error *err = check(v);
+	struct error *err;
 
+	if (v->is_retained)
+		return run_retained(v, ret);
+	err = check(v);
 	if (err)
 		return err;
 	/* Running goroutines have their stacks from samples of the kernel. */

@@ -1,0 +1,3 @@
+module owners
+
+go 1.17

@@ -90,6 +90,11 @@ struct gospect_machine_cycle {
 	uint64_t duration_ns;
 	uint32_t is_cut; /* 1: it was under way when the trace began or ended */
 	uint32_t reserved;
+	/* Its phases: sweep termination, by the goroutine that began the cycle; marking, while the
+	 * program runs; mark termination. NULL, and 0: not known. */
+	const struct gospect_machine_stop *sweep_termination;
+	uint64_t mark_ns;
+	const struct gospect_machine_stop *mark_termination;
 };
 
 struct gospect_machine_processor {
@@ -144,6 +149,20 @@ struct gospect_machine_info {
 	uint64_t syscalls_ns;
 	size_t syscall_stack_count;
 	const struct gospect_machine_calls *const *syscalls; /* the longest time first */
+
+	/*
+	 * What the kernel gave the process, in the `kernel_ns` between the first and the last
+	 * reading of its counters; 0: the trace does not have them. From gospect's traces.
+	 */
+	uint64_t kernel_ns;
+	uint64_t cpu_ns;     /* CPU time of all threads */
+	uint64_t machine_ns; /* time of all CPUs of the machine */
+	uint64_t steal_ns;   /* of it, the hypervisor had a CPU that was wanted */
+	/* The CPU quota of its control group: periods in which the group ran, those in which it was
+	 * throttled, and for how long its threads were, added up. 0 periods: there is none. */
+	uint64_t periods;
+	uint64_t throttled_periods;
+	uint64_t throttled_ns;
 };
 
 /* Lives as long as the machine. */

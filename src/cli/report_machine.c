@@ -9,6 +9,9 @@
 #include "cli/report_wakers.h"
 #include "cli/terminal.h"
 
+/* Less steal than this percentage is not worth a line of the summary. */
+#define LEAST_STEAL 1
+
 /* A part of the text while its rows are written. */
 struct part {
 	FILE *out;
@@ -95,6 +98,28 @@ static void print_processors(const struct gospect_machine_info *m, const struct 
 		print_shares(name, m->processors[i], p->out);
 	}
 	end_part(p, m->processor_count);
+}
+
+/* ---- the kernel ---- */
+
+static void print_kernel(const struct gospect_machine_info *m, FILE *out)
+{
+	char t[3][16];
+
+	if (!m->kernel_ns)
+		return;
+	terminal_line(out, "CPU OF THE MACHINE");
+	terminal_line(out, "%9s of CPU time in %s; Ps ran goroutines for %s of the trace",
+		      report_time(m->cpu_ns, t[0]), report_time(m->kernel_ns, t[1]),
+		      report_time(sum_of(m).running_ns, t[2]));
+	terminal_line(out, "%8.1f%% steal: the hypervisor had a CPU that was wanted",
+		      percent(m->steal_ns, m->machine_ns));
+	if (m->periods)
+		terminal_line(out,
+			      "%9s throttled by the CPU quota, all threads together, in %lu of %lu "
+			      "periods",
+			      report_time(m->throttled_ns, t[0]), m->throttled_periods, m->periods);
+	fputc('\n', out);
 }
 
 /* ---- stops of the world ---- */
@@ -248,6 +273,38 @@ static void print_collector(const struct gospect_machine_info *m, const struct p
 	print_calls(m->assists, m->assist_stack_count, p, "ASSISTS OF THE COLLECTOR");
 }
 
+static const char *phase_time(const struct gospect_machine_stop *s, char time[16])
+{
+	return s ? report_time(s->duration_ns, time) : "?";
+}
+
+static void print_cycle(const struct gospect_machine_cycle *c, FILE *out)
+{
+	_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
+	const struct gospect_machine_stop *first = c->sweep_termination;
+	char t[5][16];
+
+	strbuf_addf(&line, "%9s%c %9s %9s %9s %9s  ", report_time(c->duration_ns, t[0]),
+		    c->is_cut ? '+' : ' ', report_time(c->begin_ns, t[1]), phase_time(first, t[2]),
+		    c->mark_ns ? report_time(c->mark_ns, t[3]) : "?",
+		    phase_time(c->mark_termination, t[4]));
+	if (first && first->by)
+		add_goroutine(&line, first->by);
+	terminal_write_line(&line, out);
+}
+
+/* A stop before marking, and one after it. */
+static void print_cycles(const struct gospect_machine_info *m, const struct part *p)
+{
+	if (!m->cycle_count)
+		return;
+	terminal_line(p->out, "%9s  %9s %9s %9s %9s  CYCLES OF THE COLLECTOR, BEGUN BY", "DURATION",
+		      "AT", "STOP", "MARK", "STOP");
+	for (size_t i = 0; i < shown(p, m->cycle_count); i++)
+		print_cycle(m->cycles[i], p->out);
+	end_part(p, m->cycle_count);
+}
+
 /* ---- all of it ---- */
 
 static void write_text(const struct gospect_machine_info *m, const struct part *p)
@@ -258,9 +315,11 @@ static void write_text(const struct gospect_machine_info *m, const struct part *
 		      m->gomaxprocs ? m->gomaxprocs : m->processor_count);
 	fputc('\n', p->out);
 	print_processors(m, p);
+	print_kernel(m, p->out);
 	print_stops(m, p);
 	print_waits(m, p);
 	print_collector(m, p);
+	print_cycles(m, p);
 	print_calls(m->syscalls, m->syscall_stack_count, p, "SYSTEM CALLS");
 }
 
@@ -275,6 +334,12 @@ static void write_short(const struct gospect_machine_info *m, FILE *out)
 	terminal_line(out, "  %zu Ps, %.1f%% in use; collector: %zu cycles, assists %s",
 		      m->processor_count, percent(all - sum.idle_ns, all), m->cycle_count,
 		      report_time(m->assists_ns, t[0]));
+	if (m->throttled_periods)
+		terminal_line(out, "  throttled by the CPU quota in %lu of %lu periods, for %s",
+			      m->throttled_periods, m->periods, report_time(m->throttled_ns, t[0]));
+	if (percent(m->steal_ns, m->machine_ns) >= LEAST_STEAL)
+		terminal_line(out, "  %.1f%% steal: the hypervisor had a CPU that was wanted",
+			      percent(m->steal_ns, m->machine_ns));
 	if (m->stop_count)
 		terminal_line(out, "  %zu stops of the world, %s; the longest: %s for %s",
 			      m->stop_count, report_time(m->stops_ns, t[0]),

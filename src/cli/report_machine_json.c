@@ -40,6 +40,23 @@ static struct json_object *processors_json(const struct gospect_machine_info *m)
 	return list;
 }
 
+/* NULL: the trace does not have it. */
+static struct json_object *kernel_json(const struct gospect_machine_info *m)
+{
+	struct json_object *o = m->kernel_ns ? json_object_new_object() : NULL;
+
+	if (!o)
+		return NULL;
+	report_add_number(o, "duration_ns", m->kernel_ns);
+	report_add_number(o, "cpu_ns", m->cpu_ns);
+	report_add_number(o, "machine_ns", m->machine_ns);
+	report_add_number(o, "steal_ns", m->steal_ns);
+	report_add_number(o, "periods", m->periods);
+	report_add_number(o, "throttled_periods", m->throttled_periods);
+	report_add_number(o, "throttled_ns", m->throttled_ns);
+	return o;
+}
+
 static struct json_object *stop_json(const struct gospect_machine_stop *s)
 {
 	struct json_object *o = json_object_new_object();
@@ -127,6 +144,27 @@ static struct json_object *calls_json(const struct gospect_machine_calls *const 
 	return list;
 }
 
+static struct json_object *phase_json(const struct gospect_machine_stop *s)
+{
+	struct json_object *o = s ? json_object_new_object() : NULL;
+
+	if (!o)
+		return NULL;
+	report_add_number(o, "begin_ns", s->begin_ns);
+	report_add_number(o, "duration_ns", s->duration_ns);
+	return o;
+}
+
+static void add_phases(struct json_object *o, const struct gospect_machine_cycle *c)
+{
+	const struct gospect_machine_stop *first = c->sweep_termination;
+
+	json_object_object_add(o, "sweep_termination", phase_json(first));
+	report_add_number(o, "mark_ns", c->mark_ns);
+	json_object_object_add(o, "mark_termination", phase_json(c->mark_termination));
+	json_object_object_add(o, "begun_by", goroutine_json(first ? first->by : NULL));
+}
+
 static struct json_object *cycles_json(const struct gospect_machine_info *m, size_t rows)
 {
 	struct json_object *list = json_object_new_array();
@@ -137,6 +175,7 @@ static struct json_object *cycles_json(const struct gospect_machine_info *m, siz
 		report_add_number(o, "begin_ns", m->cycles[i]->begin_ns);
 		report_add_number(o, "duration_ns", m->cycles[i]->duration_ns);
 		json_object_object_add(o, "whole", json_object_new_boolean(!m->cycles[i]->is_cut));
+		add_phases(o, m->cycles[i]);
 		json_object_array_add(list, o);
 	}
 	return list;
@@ -173,6 +212,7 @@ void report_write_machine_json(const struct gospect_machine_info *m, size_t rows
 	report_add_number(o, "duration_ns", m->duration_ns);
 	report_add_number(o, "gomaxprocs", m->gomaxprocs);
 	json_object_object_add(o, "ps", processors_json(m));
+	json_object_object_add(o, "kernel", kernel_json(m));
 	report_add_number(o, "stop_count", m->stop_count);
 	report_add_number(o, "stops_ns", m->stops_ns);
 	json_object_object_add(o, "stops", stops_json(m, rows));

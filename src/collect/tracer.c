@@ -15,6 +15,7 @@
 #include "collect/decode.h"
 #include "collect/drain.h"
 #include "collect/living.h"
+#include "collect/machine_counters.h"
 #include "collect/precedence.h"
 #include "collect/stacks_at_start.h"
 #include "collect/states_at_start.h"
@@ -44,6 +45,8 @@
 /* After losses the live goroutines are listed, so often at most, for so long at once. */
 #define RECONCILE_NS 2000000000ull
 #define LIVING_SLICE_NS 5000000ull
+/* The kernel's counters are read so often. */
+#define MACHINE_NS 1000000000ull
 /* Events that wait for the states of the beginning: 128 MB. */
 #define MOST_BEFORE_STATES (1u << 21)
 /* Distinct stacks of CPU samples that are kept: 4 MB. Their number has no end, because they differ
@@ -65,6 +68,10 @@ struct tracer {
 	struct trace_events batch;
 	struct trace_events sampled; /* of the counters, not yet delivered */
 	size_t sampled_taken;
+	struct machine_counters machine;
+	struct trace_events machine_events; /* not yet delivered */
+	size_t machine_taken;
+	uint64_t machine_ns;     /* when they were read last; 0: never */
 	struct cpu_samples *cpu; /* NULL: there are none */
 	struct error *no_cpu;    /* why, if they were asked for */
 	struct intern cpu_stacks;
@@ -217,6 +224,7 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	tr->lay = lay;
 	tr->img = img;
 	tr->cpu_next_ns = NEVER;
+	machine_counters_init(&tr->machine, target_pid(t));
 	tr->priority = getpriority(PRIO_PROCESS, 0);
 	tr->may = permitted(PERMIT_PRIORITY);
 	if (tr->may && tr->priority > PRIORITY)
@@ -272,15 +280,43 @@ static struct error *must_check sample_counters(struct tracer *tr, const struct 
 	return err;
 }
 
-/* The counters that were read before this moment. */
-static struct error *must_check add_sampled(struct tracer *tr, uint64_t ns)
+/* Once a second, when they are read. */
+static struct error *must_check read_machine(struct tracer *tr, bool now_too)
+{
+	struct trace_event read[TRACE_COUNTERS];
+	uint64_t now = clock_now() - tr->start_ns;
+	struct error *err = NULL;
+	size_t count;
+
+	if (tr->machine_ns && now - tr->machine_ns < MACHINE_NS && !now_too)
+		return NULL;
+	tr->machine_ns = now;
+	count = machine_counters_read(&tr->machine, read);
+	if (tr->machine_taken == tr->machine_events.count)
+		tr->machine_taken = tr->machine_events.count = 0;
+	for (size_t i = 0; !err && i < count; i++) {
+		read[i].ns = now;
+		err = append(&tr->machine_events, &read[i]);
+	}
+	return err;
+}
+
+static struct error *must_check add_before(struct tracer *tr, const struct trace_events *from,
+					   size_t *taken, uint64_t ns)
 {
 	struct error *err = NULL;
 
-	while (!err && tr->sampled_taken < tr->sampled.count &&
-	       tr->sampled.items[tr->sampled_taken].ns <= ns)
-		err = append(&tr->batch, &tr->sampled.items[tr->sampled_taken++]);
+	while (!err && *taken < from->count && from->items[*taken].ns <= ns)
+		err = append(&tr->batch, &from->items[(*taken)++]);
 	return err;
+}
+
+/* The counters that were read before this moment. */
+static struct error *must_check add_sampled(struct tracer *tr, uint64_t ns)
+{
+	struct error *err = add_before(tr, &tr->sampled, &tr->sampled_taken, ns);
+
+	return err ? err : add_before(tr, &tr->machine_events, &tr->machine_taken, ns);
 }
 
 static void see_next_cpu_sample(struct tracer *tr)
@@ -569,8 +605,10 @@ static void give_living(struct tracer *tr, struct trace_batch *ret)
 
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret)
 {
-	struct error *err;
+	struct error *err = tr->stopped ? NULL : read_machine(tr, false);
 
+	if (err)
+		return err;
 	if (tr->snapshot_ns) {
 		err = begin(tr, ret);
 	} else {
@@ -599,7 +637,7 @@ void tracer_flush_now(struct tracer *tr)
 
 struct error *tracer_stop(struct tracer *tr)
 {
-	struct error *err;
+	struct error *err, *no_memory = tr->stopped ? NULL : read_machine(tr, true);
 
 	collector_flush_now(tr->collector);
 	tr->stopped = true;
@@ -613,7 +651,7 @@ struct error *tracer_stop(struct tracer *tr)
 	collector_finish(tr->collector);
 	if (tr->cpu)
 		cpu_samples_stop(tr->cpu);
-	return err;
+	return err ? err : no_memory;
 }
 
 void tracer_close(struct tracer *tr)
@@ -635,6 +673,7 @@ void tracer_close(struct tracer *tr)
 	intern_release(&tr->cpu_stacks);
 	free(tr->batch.items);
 	free(tr->sampled.items);
+	free(tr->machine_events.items);
 	free(tr);
 }
 

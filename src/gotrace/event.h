@@ -60,6 +60,7 @@ enum trace_kind {
 	TRACE_HEAP_ALLOC, /* arg: bytes */
 	TRACE_HEAP_GOAL,  /* arg: bytes */
 	TRACE_GOMAXPROCS, /* arg: how many */
+	TRACE_COUNTER,    /* arg: enum trace_counter; arg2: its value since tracing began */
 	TRACE_LABEL,      /* for the goroutine on m; text: "GC (dedicated)" ... */
 
 	/* The program's own events: runtime/trace. */
@@ -95,6 +96,17 @@ enum trace_status {
 	TRACE_RUNNING = 2,
 	TRACE_IN_SYSCALL = 3,
 	TRACE_WAITING = 4,
+};
+
+/* For TRACE_COUNTER: what the kernel gave the process; all but periods are in ns. */
+enum trace_counter {
+	TRACE_COUNTER_CPU,               /* CPU time of all threads */
+	TRACE_COUNTER_MACHINE,           /* time of all CPUs of the machine */
+	TRACE_COUNTER_STEAL,             /* of it, the hypervisor had a CPU that was wanted */
+	TRACE_COUNTER_THROTTLED,         /* threads of its control group were throttled, added up */
+	TRACE_COUNTER_THROTTLED_PERIODS, /* periods of the CPU quota in which that was so */
+	TRACE_COUNTER_PERIODS,           /* of all periods in which the group ran */
+	TRACE_COUNTERS
 };
 
 /* For TRACE_LABELS: who set them. */

@@ -463,6 +463,20 @@ static void flush_table(struct trace_writer *t, struct strbuf *batch, uint8_t ki
 	begin_table(batch, kind);
 }
 
+static struct error *write_counter(struct trace_writer *t, const struct trace_step *step,
+				   uint64_t time)
+{
+	struct batch *b = batch_of(t, step, time);
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%s=%lu", trace_counter_names[step->arg[0]],
+			 (unsigned long)step->arg[1]);
+
+	if (!b)
+		return &error_no_memory;
+	write_log(t, b, time, COUNTER_CATEGORY, message_id(t, text, n), 0);
+	return t->failed ? &error_no_memory : NULL;
+}
+
 /* Samples have their own batches, without an order. */
 static struct error *write_sample(struct trace_writer *t, const struct trace_step *step,
 				  uint64_t time)
@@ -498,6 +512,8 @@ static struct error *write_step(void *arg, const struct trace_step *step)
 
 	if (!err && step->op == OP_CPU_SAMPLE)
 		return write_sample(t, step, time);
+	if (!err && step->op == OP_COUNTER)
+		return write_counter(t, step, time);
 	b = err ? NULL : batch_of(t, step, time);
 	if (!b)
 		return err ? err : &error_no_memory;

@@ -33,6 +33,10 @@
  * labels: "rate", runtime.MemProfileRate, and "size", the bytes of the object. */
 #define ALLOC_CATEGORY "gospect.alloc"
 
+/* A log of a counter of the kernel, as a line of one label: its name, and its value since tracing
+ * began (trace_counter_names). */
+#define COUNTER_CATEGORY "gospect.counter"
+
 struct label_pair {
 	const char *key;
 	size_t key_length;

@@ -336,6 +336,7 @@ static const struct {
 	[TRACE_HEAP_ALLOC] = {ranges_runtime, false},
 	[TRACE_HEAP_GOAL] = {ranges_runtime, false},
 	[TRACE_GOMAXPROCS] = {ranges_runtime, false},
+	[TRACE_COUNTER] = {ranges_runtime, false},
 	[TRACE_LABEL] = {ranges_runtime, false},
 	[TRACE_TASK_BEGIN] = {ranges_user, false},
 	[TRACE_TASK_END] = {ranges_user, false},

@@ -704,6 +704,19 @@ static void end_task(struct trace_writer *w, uint64_t id)
 	map_remove(&w->tasks, id);
 }
 
+/* Those that are a time. */
+static void count_kernel(struct trace_writer *w, const struct trace_step *step)
+{
+	static const unsigned int tracks[TRACE_COUNTERS] = {
+		[TRACE_COUNTER_CPU] = TRACK_CPU,
+		[TRACE_COUNTER_STEAL] = TRACK_STEAL,
+		[TRACE_COUNTER_THROTTLED] = TRACK_THROTTLED,
+	};
+
+	if (tracks[step->arg[0]])
+		count(w, tracks[step->arg[0]], step->arg[1]);
+}
+
 static void program(struct trace_writer *w, const struct trace_step *step)
 {
 	switch (step->op) {
@@ -715,6 +728,9 @@ static void program(struct trace_writer *w, const struct trace_step *step)
 		break;
 	case OP_PROCS_CHANGE:
 		count(w, TRACK_PROCS, step->arg[0]);
+		break;
+	case OP_COUNTER:
+		count_kernel(w, step);
 		break;
 	case OP_HEAP_ALLOC:
 		count(w, TRACK_HEAP, step->arg[0]);

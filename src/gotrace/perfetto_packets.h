@@ -56,7 +56,7 @@ struct packet_event {
 	uint64_t value;     /* of a counter */
 };
 
-enum packet_unit { UNIT_NONE = 0, UNIT_COUNT = 2, UNIT_SIZE_BYTES = 3 };
+enum packet_unit { UNIT_NONE = 0, UNIT_TIME_NS = 1, UNIT_COUNT = 2, UNIT_SIZE_BYTES = 3 };
 
 struct packet_track {
 	uint64_t uuid;

@@ -100,13 +100,40 @@ static void emit_counter(struct state *s, struct state_m *m, struct state_counte
 	counter->pending = false;
 }
 
+/* The kernel's counters are logs, and need a goroutine. */
+static void emit_kernel_counters(struct state *s, struct state_m *m)
+{
+	struct state_m *host = NULL;
+
+	for (size_t i = 0; i < TRACE_COUNTERS; i++) {
+		struct state_counter *counter = &s->counters[i];
+
+		if (!counter->pending)
+			continue;
+		host = host ?: state_host(s, m, false);
+		if (!host && s->sink.logs_run)
+			return;
+		state_emit(s, host, OP_COUNTER, i, counter->value, 0, 0);
+		counter->pending = false;
+	}
+}
+
+static bool counters_pend(const struct state *s)
+{
+	bool pend = s->gomaxprocs.pending || s->heap_alloc.pending || s->heap_goal.pending;
+
+	for (size_t i = 0; i < TRACE_COUNTERS; i++)
+		pend |= s->counters[i].pending;
+	return pend;
+}
+
 static void emit_counters(struct state *s, struct state_m *m)
 {
 	emit_counter(s, m, &s->gomaxprocs, OP_PROCS_CHANGE);
 	emit_counter(s, m, &s->heap_alloc, OP_HEAP_ALLOC);
 	emit_counter(s, m, &s->heap_goal, OP_HEAP_GOAL);
-	s->counters_pending =
-		s->gomaxprocs.pending || s->heap_alloc.pending || s->heap_goal.pending;
+	emit_kernel_counters(s, m);
+	s->counters_pending = counters_pend(s);
 }
 
 void ranges_emit_pending(struct state *s, struct state_m *m)
@@ -121,8 +148,9 @@ void ranges_new_generation(struct state *s)
 	s->gomaxprocs.pending = s->gomaxprocs.known;
 	s->heap_alloc.pending = s->heap_alloc.known;
 	s->heap_goal.pending = s->heap_goal.known;
-	s->counters_pending =
-		s->gomaxprocs.pending || s->heap_alloc.pending || s->heap_goal.pending;
+	for (size_t i = 0; i < TRACE_COUNTERS; i++)
+		s->counters[i].pending = s->counters[i].known;
+	s->counters_pending = counters_pend(s);
 }
 
 static bool counter(struct state *s, struct state_m *m, struct state_counter *counter,
@@ -164,6 +192,8 @@ bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event
 		return counter(s, m, &s->heap_goal, ev->arg);
 	case TRACE_GOMAXPROCS:
 		return counter(s, m, &s->gomaxprocs, ev->arg);
+	case TRACE_COUNTER:
+		return ev->arg < TRACE_COUNTERS && counter(s, m, &s->counters[ev->arg], ev->arg2);
 	default:
 		return label(s, m, ev);
 	}

@@ -107,6 +107,7 @@ struct state {
 	bool gc_pending; /* this generation does not say yet that the GC runs */
 	/* Read from outside, possibly when no thread can emit them. */
 	struct state_counter gomaxprocs, heap_alloc, heap_goal;
+	struct state_counter counters[TRACE_COUNTERS];
 	bool counters_pending; /* at least one of these is pending */
 	bool has_begun;        /* there was an event other than the states at the beginning */
 	uint64_t helpers;      /* made-up goroutines so far */

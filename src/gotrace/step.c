@@ -1,5 +1,7 @@
 #include "gotrace/step.h"
 
+#include "gotrace/event.h"
+
 const char *const trace_arguments[OP_COUNT] = {
 	[OP_PROCS_CHANGE] = "nk",
 	[OP_PROC_START] = "nn",
@@ -41,4 +43,13 @@ const char *const trace_arguments[OP_COUNT] = {
 	[OP_GO_SWITCH_DESTROY] = "nn",
 	[OP_GO_CREATE_BLOCKED] = "nfk",
 	[OP_GO_STATUS_STACK] = "nnnk",
+};
+
+const char *const trace_counter_names[] = {
+	[TRACE_COUNTER_CPU] = "cpu_ns",
+	[TRACE_COUNTER_MACHINE] = "machine_ns",
+	[TRACE_COUNTER_STEAL] = "steal_ns",
+	[TRACE_COUNTER_THROTTLED] = "throttled_ns",
+	[TRACE_COUNTER_THROTTLED_PERIODS] = "throttled_periods",
+	[TRACE_COUNTER_PERIODS] = "periods",
 };

@@ -65,6 +65,9 @@ enum trace_op {
 	/* In a file in batches of their own. Arguments: the goroutine's id, 0: it ran none; its
 	 * stack, of CPU samples' stacks. */
 	OP_CPU_SAMPLE = 66,
+	/* Each format has its own form. Arguments: enum trace_counter (gotrace/event.h), its value.
+	 */
+	OP_COUNTER = 67,
 };
 
 /* Goroutines from this id on are made up. One emits a step that needs a running goroutine when none
@@ -96,6 +99,9 @@ static inline const char *trace_op_arguments(unsigned int op)
 {
 	return op < OP_COUNT ? trace_arguments[op] : NULL;
 }
+
+/* By enum trace_counter (gotrace/event.h): "cpu_ns" ... */
+extern const char *const trace_counter_names[];
 
 /* The receiver of all steps in order. */
 struct trace_sink {

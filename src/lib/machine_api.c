@@ -18,7 +18,8 @@ struct gospect_machine {
 	struct arena arena; /* of the info */
 	struct map stacks;  /* a stack's number -> what was made of it */
 	struct gospect_machine_info info;
-	bool failed; /* no memory */
+	struct gospect_machine_stop *stops; /* in order of time */
+	bool failed;                        /* no memory */
 };
 
 void gospect_machine_destroy(struct gospect_machine *m)
@@ -111,6 +112,7 @@ static void give_stops(struct gospect_machine *m)
 		};
 		m->info.stops_ns += s->end - s->begin;
 	}
+	m->stops = to ? to[0] : NULL;
 	if (to)
 		qsort(to, from->stop_count, sizeof(*to), by_duration);
 	m->info.stop_count = from->stop_count;
@@ -224,6 +226,21 @@ give_calls(struct gospect_machine *m, const struct machine_sums *from, bool are_
 	return (const struct gospect_machine_calls *const *)to;
 }
 
+static void give_phases(const struct gospect_machine *m, const struct machine_cycle *from,
+			struct gospect_machine_cycle *to)
+{
+	const struct gospect_machine_stop *first, *last;
+
+	if (m->stops && from->first_stop)
+		to->sweep_termination = &m->stops[from->first_stop - 1];
+	if (m->stops && from->last_stop)
+		to->mark_termination = &m->stops[from->last_stop - 1];
+	first = to->sweep_termination;
+	last = to->mark_termination;
+	if (first && last && last->begin_ns > first->begin_ns + first->duration_ns)
+		to->mark_ns = last->begin_ns - first->begin_ns - first->duration_ns;
+}
+
 static void give_collector(struct gospect_machine *m)
 {
 	const struct machine_gc *gc = &m->inner.gc;
@@ -238,6 +255,7 @@ static void give_collector(struct gospect_machine *m)
 		*to[i] = (struct gospect_machine_cycle){.begin_ns = c->begin,
 							.duration_ns = c->end - c->begin,
 							.is_cut = c->is_cut};
+		give_phases(m, c, to[i]);
 		info->cycles_ns += c->end - c->begin;
 	}
 	info->cycle_count = gc->count;
@@ -278,11 +296,32 @@ static void give_processors(struct gospect_machine *m)
 	m->info.processors = (const struct gospect_machine_processor *const *)to;
 }
 
+static uint64_t growth(const struct gospect_machine *m, enum trace_counter which)
+{
+	const struct machine_counter *c = &m->inner.counters[which];
+
+	return c->last > c->first ? c->last - c->first : 0;
+}
+
+static void give_counters(struct gospect_machine *m)
+{
+	const struct machine_counter *cpu = &m->inner.counters[TRACE_COUNTER_CPU];
+
+	m->info.kernel_ns = cpu->end - cpu->begin;
+	m->info.cpu_ns = growth(m, TRACE_COUNTER_CPU);
+	m->info.machine_ns = growth(m, TRACE_COUNTER_MACHINE);
+	m->info.steal_ns = growth(m, TRACE_COUNTER_STEAL);
+	m->info.periods = growth(m, TRACE_COUNTER_PERIODS);
+	m->info.throttled_periods = growth(m, TRACE_COUNTER_THROTTLED_PERIODS);
+	m->info.throttled_ns = growth(m, TRACE_COUNTER_THROTTLED);
+}
+
 static struct error *must_check give(struct gospect_machine *m)
 {
 	m->info.duration_ns = m->inner.duration;
 	m->info.gomaxprocs = m->inner.gomaxprocs;
 	give_processors(m);
+	give_counters(m);
 	give_stops(m);
 	give_waits(m);
 	give_buckets(m);

@@ -5,7 +5,9 @@
 
 #include "base/array.h"
 #include "base/cancel.h"
+#include "base/cleanup.h"
 #include "gotrace/event.h"
+#include "gotrace/label_text.h"
 
 /* What the report needs of a goroutine. */
 struct goroutine {
@@ -482,8 +484,9 @@ static void begin_cycle(struct reading *r, bool from_start)
 		fail(r, &error_no_memory);
 		return;
 	}
-	gc->cycles[gc->count++] =
-		(struct machine_cycle){.begin = from_start ? 0 : r->now, .is_cut = from_start};
+	gc->cycles[gc->count++] = (struct machine_cycle){.begin = from_start ? 0 : r->now,
+							 .is_cut = from_start,
+							 .first_stop = from_start ? 0 : r->stop};
 	r->gc_runs = true;
 }
 
@@ -494,8 +497,10 @@ static void end_cycle(struct reading *r)
 	/* It had begun before the trace. */
 	if (!gc->count)
 		begin_cycle(r, true);
-	if (r->gc_runs)
+	if (r->gc_runs) {
 		gc->cycles[gc->count - 1].end = r->now;
+		gc->cycles[gc->count - 1].last_stop = r->stop;
+	}
 	r->gc_runs = false;
 }
 
@@ -582,6 +587,32 @@ static void take_collector(struct reading *r, const struct trace_step *step)
 	}
 }
 
+static void count(struct reading *r, struct machine_counter *counter, const char *value)
+{
+	counter->last = strtoull(value, NULL, 10);
+	counter->end = r->now;
+	if (counter->is_known)
+		return;
+	counter->is_known = true;
+	counter->first = counter->last;
+	counter->begin = r->now;
+}
+
+/* Logs of the kernel's counters (COUNTER_CATEGORY). */
+static void take_log(struct reading *r, const struct trace_step *step)
+{
+	const char *text = trace_reader_text(r->filling.reader, step->arg[2]);
+	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
+
+	if (strcmp(trace_reader_text(r->filling.reader, step->arg[1]), COUNTER_CATEGORY) != 0)
+		return;
+	for (size_t i = 0; i < TRACE_COUNTERS; i++)
+		if (label_text_find(text, trace_counter_names[i], &value))
+			count(r, &r->m->counters[i], value.data);
+	if (value.failed)
+		fail(r, &error_no_memory);
+}
+
 static void take(struct reading *r, const struct trace_step *step)
 {
 	switch (step->op) {
@@ -644,6 +675,9 @@ static void take(struct reading *r, const struct trace_step *step)
 		break;
 	case OP_GO_LABEL:
 		label(r, step);
+		break;
+	case OP_LOG:
+		take_log(r, step);
 		break;
 	case OP_GC_ACTIVE ... OP_HEAP_GOAL:
 		take_collector(r, step);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "gotrace/event.h"
 #include "requests/histogram.h"
 #include "requests/machine_sums.h"
 #include "requests/processors.h"
@@ -54,6 +55,10 @@ struct machine_cycle {
 	uint64_t begin;
 	uint64_t end;
 	bool is_cut; /* by the beginning or the end of the trace */
+	/* The stops of the world with which it begins and ends: an index in stops + 1; 0: not
+	 * known. */
+	size_t first_stop;
+	size_t last_stop;
 };
 
 enum machine_worker { WORKER_NONE, WORKER_DEDICATED, WORKER_FRACTIONAL, WORKER_IDLE, WORKERS };
@@ -69,6 +74,15 @@ struct machine_gc {
 	uint64_t heap_max;  /* bytes; 0: not known */
 	uint64_t heap_goal; /* the last */
 	struct machine_sums assists;
+};
+
+/* A counter of the kernel, from its first reading in the trace to the last. */
+struct machine_counter {
+	bool is_known;
+	uint64_t begin; /* times of both */
+	uint64_t end;
+	uint64_t first;
+	uint64_t last;
 };
 
 /* The number of longest waits that are kept. */
@@ -87,6 +101,7 @@ struct machine_report {
 	size_t longest_count;
 	struct machine_gc gc;
 	struct machine_sums syscalls;
+	struct machine_counter counters[TRACE_COUNTERS];
 };
 
 /* Reads the trace to its end; `cancel` as in spans_options. */

@@ -4,10 +4,11 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import pytest
 
-from lib import golang, gospect, gotrace
+from lib import control_group, golang, gospect, gotrace
 from lib.traced import tracing
 
 N = 20
@@ -150,3 +151,48 @@ def test_machine_is_asked_of_a_trace_alone(tmp_path):
                                          "-f", "folded").fails(2)
     assert "omit --sampled" in gospect.run("offcpu", "-p", 1, "--sampled", "--by",
                                            "machine").fails(2)
+
+
+def test_the_kernel_s_counters_are_beside_it(targets, tmp_path):
+    """Throttling is what the control group itself counts meanwhile, and the CPU time what the program uses."""
+    group = control_group.with_quota(f"gospect-machine-{os.getpid()}", 3)
+    if not group:
+        pytest.skip("no control group with a CPU quota can be made here")
+    program = targets.start("sampled")
+    try:
+        (group / "cgroup.procs").write_text(str(program.pid))
+        with tracing(program, tmp_path / "t.trace"):
+            before = control_group.throttled(group)
+            began = time.monotonic_ns()
+            program.ask(f"run 80 {tmp_path / 'own.pb.gz'}")
+            after, took = control_group.throttled(group), time.monotonic_ns() - began
+    finally:
+        control_group.remove_quota(group, program.pid)
+    kernel = machine(tmp_path / "t.trace")["kernel"]
+    # The counters are read once a second, before and after.
+    assert 0.4e9 < kernel["duration_ns"]
+    share = min(1, kernel["duration_ns"] / took)
+    assert 1 <= kernel["throttled_periods"] <= kernel["periods"]
+    assert 0.3 * share * (after - before) < kernel["throttled_ns"] < 1.5 * (after - before) + 1e9
+    assert 0 < kernel["cpu_ns"] <= 0.03 * kernel["duration_ns"] + 0.1e9
+    assert 0 <= kernel["steal_ns"] <= kernel["machine_ns"]
+    assert "throttled by the CPU quota in" in gospect.run("report", tmp_path / "t.trace").ok().text
+
+
+def test_cycles_of_the_collector_have_their_phases(targets, tmp_path):
+    """Two stops, and marking between them; the goroutine that began the cycle."""
+    program = targets.start("churn")
+    with tracing(program, tmp_path / "t.trace"):
+        time.sleep(0.5)
+    seen = machine(tmp_path / "t.trace")
+    stops = {s["begin_ns"]: s for s in seen["stops"]}
+    whole = [c for c in seen["gc"]["cycles"] if c["whole"]]
+    assert whole
+    for cycle in whole:
+        first, last = cycle["sweep_termination"], cycle["mark_termination"]
+        assert stops[first["begin_ns"]]["reason"] == "GC sweep termination"
+        assert stops[last["begin_ns"]]["reason"] == "GC mark termination"
+        assert first["begin_ns"] <= cycle["begin_ns"] <= first["begin_ns"] + first["duration_ns"]
+        assert cycle["mark_ns"] == last["begin_ns"] - first["begin_ns"] - first["duration_ns"]
+        assert cycle["begun_by"] == stops[first["begin_ns"]]["by"]
+    assert "CYCLES OF THE COLLECTOR" in gospect.run("report", tmp_path / "t.trace", "--by", "machine").ok().text

@@ -49,7 +49,7 @@ static struct error *write_down(void *arg, const struct trace_step *step)
 	assert_true(step->ns > f->last);
 	f->last = step->ns;
 	assert_true(step->op < OP_COUNT || step->op == OP_LABELS || step->op == OP_PARKED ||
-		    step->op == OP_CPU_SAMPLE);
+		    step->op == OP_CPU_SAMPLE || step->op == OP_COUNTER);
 	if (step->op == OP_LABELS)
 		strbuf_addf(&f->text, "%ld:Labels %lu %lu%s\n", (long)step->m,
 			    (unsigned long)step->arg[0], (unsigned long)step->arg[1],
@@ -58,6 +58,9 @@ static struct error *write_down(void *arg, const struct trace_step *step)
 		strbuf_addf(&f->text, "%ld:Parked %lu for %lu at %lu\n", (long)step->m,
 			    (unsigned long)step->arg[0], (unsigned long)step->arg[2],
 			    (unsigned long)step->arg[3]);
+	else if (step->op == OP_COUNTER)
+		strbuf_addf(&f->text, "%ld:Counter %lu is %lu\n", (long)step->m,
+			    (unsigned long)step->arg[0], (unsigned long)step->arg[1]);
 	else if (step->op == OP_CPU_SAMPLE)
 		strbuf_addf(&f->text, "%ld:Sample %lu at %lu\n", (long)step->m,
 			    (unsigned long)step->arg[0], (unsigned long)step->arg[1]);
@@ -511,6 +514,42 @@ static void where_none_runs_one_is_made_up_to_log(void **state)
 	strbuf_reset(&f->text);
 }
 
+static void counts(struct fixture *f, enum trace_counter which, uint64_t value)
+{
+	struct trace_event ev = {.ns = f->last + 100,
+				 .m = TRACE_NO_M,
+				 .p = TRACE_NO_P,
+				 .arg = which,
+				 .arg2 = value,
+				 .kind = TRACE_COUNTER};
+
+	assert_null(trace_model_add(f->model, &ev));
+}
+
+static void a_counter_of_the_kernel_waits_for_a_goroutine_that_runs(void **state)
+{
+	struct fixture *f = *state;
+	struct trace_sink sink = {write_down, begin_generation, f, .separate = true,
+				  .logs_run = true};
+
+	trace_model_destroy(f->model);
+	assert_null(trace_model_create(&sink, &f->model));
+	counts(f, TRACE_COUNTER_CPU, 5);
+	counts(f, TRACE_COUNTERS, 5);
+	expect(f, "");
+	counts(f, TRACE_COUNTER_CPU, 7);
+	counts(f, TRACE_COUNTER_STEAL, 0);
+	happens(f, TRACE_START, 7, 0, 2, 0);
+	happens(f, TRACE_UNBLOCK, 7, 0, 3, 0);
+	assert_non_null(strstr(f->text.data, "7:Counter 0 is 7\n7:Counter 2 is 0\n"));
+	strbuf_reset(&f->text);
+	/* Each generation can be read without those before. */
+	assert_null(trace_model_new_generation(f->model, f->last));
+	happens(f, TRACE_UNBLOCK, 7, 0, 4, 0);
+	assert_non_null(strstr(f->text.data, "7:Counter 0 is 7\n7:Counter 2 is 0\n"));
+	strbuf_reset(&f->text);
+}
+
 static void is_sampled(struct fixture *f, uint64_t m, uint64_t start_pc, bool no_goroutine)
 {
 	struct trace_event ev = {.ns = f->last + 100,
@@ -618,6 +657,7 @@ int main(void)
 		TEST(labels_are_emitted_once_and_by_a_running_goroutine),
 		TEST(a_generation_on_its_own_tells_labels_again),
 		TEST(where_none_runs_one_is_made_up_to_log),
+		TEST(a_counter_of_the_kernel_waits_for_a_goroutine_that_runs),
 		TEST(a_sample_is_of_the_goroutine_that_its_thread_runs),
 		TEST(meaningless_events_are_dropped),
 		TEST(any_schedule_makes_a_trace),

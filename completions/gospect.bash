@@ -90,13 +90,13 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))
 		;;
 	trace)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --when --keep --stack-depth --max-pause --root --alloc --no-names --cpu --no-cpu --wire -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --max-size --flight --when --keep --stack-depth --max-pause --root --alloc --no-names --cpu --wire -v --verbose -h --help" -- "$cur"))
 		;;
 	report)
 		COMPREPLY=($(compgen -f -W "$output --by --only --root --per --route --slower --against-fast --span --wakers --critical-path --alloc -n --rows --diff --exe --source -h --help" -- "$cur"))
 		;;
 	offcpu)
-		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per --route --slower --against-fast --span --wakers --critical-path --alloc -n --rows --source --no-names --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per --route --slower --against-fast --span --wakers --critical-path --alloc -n --rows --source --no-names --cpu --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
 		;;
 	serve)
 		COMPREPLY=($(compgen -W "$target --host --listen --name --token-file --tls-cert --tls-key --client-ca --no-trace --budget -h --help" -- "$cur"))

@@ -17,7 +17,6 @@ enum gospect_trace_flags {
 	GOSPECT_TRACE_NO_STACKS = 1, /* events without stacks */
 	GOSPECT_TRACE_IN_MEMORY = 2, /* to no file and no sink: gospect_trace_bytes() has it */
 	GOSPECT_TRACE_NO_NAMES = 4,  /* requests without method, path, route, status, peer, trace */
-	GOSPECT_TRACE_NO_CPU = 8,    /* without samples of what runs */
 	/* Also records allocations: those that the program's heap profile samples. Then
 	 * gospect_trace_begin() fails if the program keeps no heap profile. */
 	GOSPECT_TRACE_ALLOC = 16,
@@ -81,8 +80,8 @@ struct gospect_trace_options {
 	 * is the REASON in the file's name. A remark says what happened. NULL-terminated; NULL:
 	 * none. */
 	const char *const *when;
-	/* CPU samples of each thread in a second of its CPU time: the stack of what it runs. 0:
-	 * 100. Where the kernel does not permit them, a remark says why, and the trace goes on
+	/* CPU samples of each thread in a second of its CPU time: the stack of what it runs; 0:
+	 * none. Where the kernel does not permit them, a remark says why, and the trace goes on
 	 * without; so it does with GOSPECT_TRACE_NO_STACKS. */
 	double cpu_hz;
 };

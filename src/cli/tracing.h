@@ -2,6 +2,7 @@
 #ifndef CLI_TRACING_H
 #define CLI_TRACING_H
 
+#include <argp.h>
 #include <gospect/trace.h>
 
 #include "cli/target_options.h"
@@ -9,6 +10,9 @@
 /* stop_on_signals(), and SIGUSR1 for a flight. No number of signals prevents the removal of the
  * agent. */
 void tracing_handle_signals(bool flight);
+
+/* --cpu[=HZ] */
+error_t parse_cpu_option(const char *arg, double *ret, struct argp_state *state);
 
 /* gospect_trace_create(), with progress and with lines about written flights. From now on SIGUSR1
  * applies to this trace. */

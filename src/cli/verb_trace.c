@@ -18,7 +18,6 @@ enum {
 	KEY_WHEN,
 	KEY_KEEP,
 	KEY_CPU,
-	KEY_NO_CPU,
 	KEY_ALLOC
 };
 
@@ -34,7 +33,6 @@ struct trace_verb {
 	const char *when[MOST_WHEN + 1];
 	size_t when_count;
 	bool no_names;      /* of requests */
-	bool no_cpu;        /* no samples of what runs */
 	bool allocations;   /* --alloc */
 	bool makes_page;    /* writes an HTML page of a trace in memory */
 	struct outfile out; /* the page */
@@ -72,11 +70,10 @@ static const struct argp_option options[] = {
 	 "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
 	 "do not record what they ask databases and other servers",
 	 4},
-	{"cpu", KEY_CPU, "HZ", 0,
-	 "Sample what each thread runs, HZ times (100) in a second of its CPU time; where the "
-	 "kernel does not permit that, the trace goes on without",
+	{"cpu", KEY_CPU, "HZ", OPTION_ARG_OPTIONAL,
+	 "Sample what threads run, HZ times (100) in a second of CPU time; takes about 1% of the "
+	 "target's CPU time",
 	 4},
-	{"no-cpu", KEY_NO_CPU, NULL, 0, "Do not sample what threads run", 4},
 	{"wire", KEY_WIRE, "VERSION", 0,
 	 "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. The newer two need "
 	 "tools of that version. They also have the stacks of goroutines that never run",
@@ -148,11 +145,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		v->allocations = true;
 		return 0;
 	case KEY_CPU:
-		return parse_number_option(arg, 1, GOSPECT_TRACE_MOST_CPU_HZ, &v->options.cpu_hz,
-					   state, "number of samples a second");
-	case KEY_NO_CPU:
-		v->no_cpu = true;
-		return 0;
+		return parse_cpu_option(arg, &v->options.cpu_hz, state);
 	case KEY_NO_NAMES:
 		v->no_names = true;
 		return 0;
@@ -314,7 +307,6 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 	v->options.keep = v->keep;
 	v->options.flags = (v->stack_depth < 1 ? GOSPECT_TRACE_NO_STACKS : 0) |
 			   (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
-			   (v->no_cpu ? GOSPECT_TRACE_NO_CPU : 0) |
 			   (v->allocations ? GOSPECT_TRACE_ALLOC : 0) |
 			   (v->makes_page ? GOSPECT_TRACE_IN_MEMORY : 0);
 	tracing_handle_signals(v->options.flight > 0);

@@ -52,7 +52,6 @@
 /* The defaults for options that are 0. */
 #define DEFAULT_DEPTH 32
 #define DEFAULT_MAX_BYTES (256ull << 20)
-#define DEFAULT_CPU_HZ 100
 
 /* Stacks are as deep as the tracer can. */
 _Static_assert(GOSPECT_TRACE_MOST_DEPTH == TRACER_MAX_DEPTH, "one is handed on as the other");
@@ -195,9 +194,8 @@ static struct error *must_check check_numbers(const struct gospect_trace_options
 		return error_format(ERROR_USAGE,
 				    "invalid trace format %u; see enum gospect_trace_format",
 				    o->format);
-	if (o->flags &
-	    ~(uint32_t)(GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_IN_MEMORY | GOSPECT_TRACE_NO_NAMES |
-			GOSPECT_TRACE_NO_CPU | GOSPECT_TRACE_ALLOC))
+	if (o->flags & ~(uint32_t)(GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_IN_MEMORY |
+				   GOSPECT_TRACE_NO_NAMES | GOSPECT_TRACE_ALLOC))
 		return error_format(ERROR_USAGE,
 				    "invalid trace flags 0x%x; see enum gospect_trace_flags",
 				    o->flags);
@@ -290,11 +288,8 @@ static struct error *must_check take_options(struct gospect_trace *t,
 		return err;
 	o->max_bytes = o->max_bytes ? o->max_bytes : DEFAULT_MAX_BYTES;
 	o->stack_depth = o->stack_depth ? o->stack_depth : DEFAULT_DEPTH;
-	o->cpu_hz = o->cpu_hz > 0 ? o->cpu_hz : DEFAULT_CPU_HZ;
 	if (o->flags & GOSPECT_TRACE_NO_STACKS)
-		o->stack_depth = 0;
-	if (o->flags & (GOSPECT_TRACE_NO_STACKS | GOSPECT_TRACE_NO_CPU))
-		o->cpu_hz = 0;
+		o->stack_depth = o->cpu_hz = 0;
 	return NULL;
 }
 
@@ -549,7 +544,7 @@ static struct error *add_events(struct gospect_trace *t, const struct trace_batc
 			break;
 		t->last_ns = ev->ns;
 		t->is_news |= ev->kind != TRACE_HEAP_ALLOC && ev->kind != TRACE_HEAP_GOAL &&
-			      ev->kind != TRACE_CPU_SAMPLE;
+			      ev->kind != TRACE_CPU_SAMPLE && ev->kind != TRACE_COUNTER;
 		if (is_complete(t, ev->ns))
 			err = new_generation(t, ev->ns);
 		if (!err)

@@ -14,7 +14,7 @@ from lib.traced import tracing
 # Of a few hundred shares one is off by 4.5 standard errors once in 100,000 times.
 SIGMAS = 4.5
 OUTSIDE = {"[scheduler]", "[idle]", "[outside Go]", "[unknown]"}
-HZ = 250
+HZ = 500
 SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
 
 
@@ -25,8 +25,8 @@ def sampled(request, targets, tmp_path):
     version, mode = request.param
     program = targets.start("sampled", version, mode)
     file, own = tmp_path / "t.trace", tmp_path / "own.pb.gz"
-    with tracing(program, file, "--cpu", HZ) as t:
-        goroutines = json.loads(program.ask(f"run 1500 {own}"))
+    with tracing(program, file, f"--cpu={HZ}") as t:
+        goroutines = json.loads(program.ask(f"run 600 {own}"))
     if "no CPU samples" in t.err:
         pytest.skip("the kernel does not permit perf events here")
     return file, goroutines, pprof.read(own)
@@ -51,7 +51,7 @@ def test_each_sample_is_of_the_goroutine_that_ran(sampled):
         if sample["g"] == -1 and not any(found):
             assert sample["funcs"][-1] in OUTSIDE or sample["funcs"][-1].startswith("runtime."), sample
     assert ours["none"] <= 0.01 * sum(ours.values()) + 1, ours
-    assert sum(ours.values()) > 40, ours
+    assert sum(ours.values()) > 150, ours
     assert_like_own_profile(trace, goroutines, own)
     assert_split_by_function(file, goroutines, trace)
 
@@ -64,7 +64,6 @@ def assert_like_own_profile(trace, goroutines, own):
             theirs[sample.labels["request"]] += sample.values["samples"]
     by_id = {g: name for name, g in goroutines.items()}
     ours = collections.Counter(by_id[s["g"]] for s in trace["samples"] if s["g"] in by_id)
-    assert set(ours) <= set(theirs) | {name for name, n in ours.items() if n < 12}
     n, m = sum(ours.values()), sum(theirs.values())
     for name in goroutines:
         share = (ours[name] + theirs[name] + 1) / (n + m + 2)
@@ -102,8 +101,8 @@ def test_perfetto_shows_them_as_samples_of_threads(targets, tmp_path):
     if not perfetto.protos():
         pytest.skip("the package perfetto cannot be had from PyPI")
     program = targets.start("sampled")
-    with tracing(program, tmp_path / "t.pftrace", "--cpu", HZ) as t:
-        goroutines = json.loads(program.ask(f"run 800 {tmp_path / 'own.pb.gz'}"))
+    with tracing(program, tmp_path / "t.pftrace", f"--cpu={HZ}") as t:
+        goroutines = json.loads(program.ask(f"run 200 {tmp_path / 'own.pb.gz'}"))
     if "no CPU samples" in t.err:
         pytest.skip("the kernel does not permit perf events here")
     trace = perfetto.Trace((tmp_path / "t.pftrace").read_bytes())
@@ -123,16 +122,16 @@ def test_perfetto_shows_them_as_samples_of_threads(targets, tmp_path):
 def test_without_permission_a_trace_says_so_once_and_goes_on(targets, tmp_path):
     program = targets.start("sampled")
     file = tmp_path / "t.trace"
-    result = gospect.run("trace", "-p", program.pid, "-d", 0.3, "-o", file,
+    result = gospect.run("trace", "-p", program.pid, "-d", 0.3, "-o", file, "--cpu",
                          prefix=(sys.executable, str(SECCOMP), "perf_event_open", "EACCES")).ok()
     assert result.err.count("the trace has no CPU samples") == 1, result.err
     assert not gotrace.read_valid(file)["samples"]
 
 
-@pytest.mark.parametrize("option", (("--no-cpu",), ("--stack-depth", "0")))
-def test_samples_can_be_left_out(option, targets, tmp_path):
+@pytest.mark.parametrize("option", ((), ("--cpu", "--stack-depth", "0")))
+def test_a_trace_has_none_without_cpu_or_stacks(option, targets, tmp_path):
     program = targets.start("sampled")
     with tracing(program, tmp_path / "t.trace", *option) as t:
-        program.ask(f"run 300 {tmp_path / 'own.pb.gz'}")
+        program.ask(f"run 200 {tmp_path / 'own.pb.gz'}")
     assert not gotrace.read_valid(tmp_path / "t.trace")["samples"]
     assert "CPU samples" not in t.err

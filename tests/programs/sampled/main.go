@@ -2,7 +2,7 @@
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
-//	run MS FILE  for so long, goroutine i works in fi and, a quarter of its time, in shared, as
+//	run MS FILE  for so much CPU time, goroutine i works in fi and, a quarter of its time, in shared, as
 //	             request ri (a label), and hands over to another one in between. FILE gets Go's own
 //	             CPU profile of that. Prints as JSON the goroutine of each request
 //	check        "ok N"
@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -99,8 +100,15 @@ func goid() int {
 // Some 0.1 ms; fewer for later functions, so that their shares differ.
 func turns(i int) int { return 90000 / (i + 2) }
 
-func serve(i int, until time.Time) {
-	for time.Now().Before(until) {
+// CPU time of the process.
+func used() time.Duration {
+	var r syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return time.Duration(syscall.TimevalToNsec(r.Utime) + syscall.TimevalToNsec(r.Stime))
+}
+
+func serve(i int, until time.Duration) {
+	for used() < until {
 		functions[i](3 * turns(i))
 		shared(i, turns(i))
 		switch i % 3 {
@@ -126,7 +134,7 @@ func run(ms int, file string) (map[string]int, error) {
 		ids   = map[string]int{}
 		lock  sync.Mutex
 		group sync.WaitGroup
-		until = time.Now().Add(time.Duration(ms) * time.Millisecond)
+		until = used() + time.Duration(ms)*time.Millisecond
 	)
 	for i := range functions {
 		i, name := i, fmt.Sprintf("r%d", i)

@@ -39,7 +39,7 @@ _gospect() {
 		return
 		;;
 	--kind)
-		COMPREPLY=($(compgen -W 'heap allocs block mutex goroutine threadcreate' -- "$cur"))
+		COMPREPLY=($(compgen -W 'heap allocs block mutex goroutine goroutineleak threadcreate' -- "$cur"))
 		return
 		;;
 	--state)

@@ -42,6 +42,6 @@ complete -c gospect -n '__gospect_after -f --format' -a 'text json folded folded
 complete -c gospect -n '__gospect_after --to' -a 'pyroscope parca otlp'
 complete -c gospect -n '__gospect_after --unwind' -a 'pcsp fp dwarf'
 complete -c gospect -n '__gospect_after --state' -a 'running runnable syscall waiting'
-complete -c gospect -n '__gospect_after --kind' -a 'heap allocs block mutex goroutine threadcreate'
+complete -c gospect -n '__gospect_after --kind' -a 'heap allocs block mutex goroutine goroutineleak threadcreate'
 complete -c gospect -n "__gospect_verb_is report symbolize unwind-info; and not __gospect_after $takes_word" -F
 complete -c gospect -n "not __gospect_verb_is ps report symbolize unwind-info; and test (count (commandline -opc)) -gt 1; and not __gospect_after $takes_path $takes_word" -a '(__gospect_targets)'

@@ -16,6 +16,9 @@ enum gospect_heap_kind {
 		3, /* time that others waited for a mutex; runtime.SetMutexProfileFraction */
 	GOSPECT_GOROUTINE = 4,    /* all goroutines, by stack and labels */
 	GOSPECT_THREADCREATE = 5, /* the stacks that created threads */
+	/* Goroutines that nothing can wake any more, as gospect_leaks_find() finds them; for all
+	 * versions of Go. */
+	GOSPECT_GOROUTINELEAK = 6,
 };
 
 struct gospect_heap_options {

@@ -38,6 +38,14 @@ struct gospect_leaks_info {
 /* Valid until it is destroyed. */
 GOSPECT_API const struct gospect_leaks_info *gospect_leaks_info(const struct gospect_leaks *leaks);
 
+/*
+ * Marks the leaked goroutines of a snapshot of the same process, which was taken later:
+ * GOSPECT_TEXT says "(leaked)" behind their wait reasons, as Go 1.27 does. Before the first
+ * gospect_snapshot_goroutines(). The only error is GOSPECT_ERROR_NO_MEMORY.
+ */
+GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
+gospect_snapshot_mark_leaks(struct gospect_snapshot *snapshot, const struct gospect_leaks *leaks);
+
 /* GOSPECT_TEXT, or GOSPECT_JSON (its keys are in gospect-leaks(1)). */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_leaks_write(const struct gospect_leaks *leaks, enum gospect_format format,

@@ -28,7 +28,7 @@ static const struct argp_option options[] =
 	{{NULL, 0, NULL, 0, "Profile:", 4},
 	 {"kind", KEY_KIND, "KIND", 0,
 	  "heap (memory in use, the default), allocs (allocated since the start), block, mutex, "
-	  "goroutine or threadcreate",
+	  "goroutine, goroutineleak or threadcreate",
 	  4},
 	 {"live", KEY_LIVE, "DURATION", 0,
 	  "Show what is allocated from now on, for this long, by the stacks that allocate it", 4},
@@ -40,9 +40,13 @@ static const struct argp_option options[] =
 static error_t parse_kind(const char *arg, struct argp_state *state)
 {
 	static const char *const names[] = {
-		[GOSPECT_HEAP] = "heap",           [GOSPECT_ALLOCS] = "allocs",
-		[GOSPECT_BLOCK] = "block",         [GOSPECT_MUTEX] = "mutex",
-		[GOSPECT_GOROUTINE] = "goroutine", [GOSPECT_THREADCREATE] = "threadcreate",
+		[GOSPECT_HEAP] = "heap",
+		[GOSPECT_ALLOCS] = "allocs",
+		[GOSPECT_BLOCK] = "block",
+		[GOSPECT_MUTEX] = "mutex",
+		[GOSPECT_GOROUTINE] = "goroutine",
+		[GOSPECT_THREADCREATE] = "threadcreate",
+		[GOSPECT_GOROUTINELEAK] = "goroutineleak",
 	};
 	struct heap_verb *v = state->input;
 
@@ -54,7 +58,7 @@ static error_t parse_kind(const char *arg, struct argp_state *state)
 	}
 	return wrong_option(
 		state,
-		"--kind: unknown profile '%s'; use heap, allocs, block, mutex, goroutine or threadcreate",
+		"--kind: unknown profile '%s'; use heap, allocs, block, mutex, goroutine, goroutineleak or threadcreate",
 		arg);
 }
 

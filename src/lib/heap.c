@@ -39,7 +39,7 @@ static struct error *must_check take_options(const struct gospect_heap_options *
 
 	if (err)
 		return err;
-	if (o->kind > GOSPECT_THREADCREATE)
+	if (o->kind > GOSPECT_GOROUTINELEAK)
 		return error_format(ERROR_USAGE,
 				    "invalid kind %u of profile; see enum gospect_heap_kind",
 				    o->kind);
@@ -267,20 +267,26 @@ struct error *heap_read_blocking(const struct gospect_target *t, enum bucket_kin
 
 /* ---- all ---- */
 
+const char *heap_kind_name(uint32_t kind)
+{
+	static const char *const names[] = {"heap",      "allocs",       "block",        "mutex",
+					    "goroutine", "threadcreate", "goroutineleak"};
+
+	return names[kind];
+}
+
 static struct error *must_check fill_profile(struct gospect_profile *ret, struct gospect_target *t,
 					     const struct gospect_heap_options *o)
 {
-	static const char *const names[] = {"heap",  "allocs",    "block",
-					    "mutex", "goroutine", "threadcreate"};
 	const struct pclntab functions = heap_functions(t);
 	const struct code code = {.functions = &functions};
 	struct profile *p = ret->profile;
 	struct heap_variables v;
 	struct error *err = fill_process(p, t);
 
-	p->runtime_name = names[o->kind];
-	if (!err && o->kind == GOSPECT_GOROUTINE)
-		return heap_add_goroutines(p, t, &ret->symbols);
+	p->runtime_name = heap_kind_name(o->kind);
+	if (!err && (o->kind == GOSPECT_GOROUTINE || o->kind == GOSPECT_GOROUTINELEAK))
+		return heap_add_goroutines(p, t, o->kind, &ret->symbols);
 	if (!err && o->kind == GOSPECT_THREADCREATE)
 		err = heap_add_threads(p, t);
 	else if (!err)

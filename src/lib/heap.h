@@ -38,8 +38,11 @@ struct error *heap_read_blocking(const struct gospect_target *t, enum bucket_kin
 				 struct runtime_buckets *ret, int64_t *ret_rate,
 				 double *ret_ticks_per_ns) must_check;
 
-/* Goroutines and threads: count alone. */
-struct error *heap_add_goroutines(struct profile *p, struct gospect_target *t,
+/* As runtime/pprof names it. */
+const char *heap_kind_name(uint32_t kind);
+
+/* Goroutines and threads: count alone. `kind`: GOSPECT_GOROUTINE or GOSPECT_GOROUTINELEAK. */
+struct error *heap_add_goroutines(struct profile *p, struct gospect_target *t, uint32_t kind,
 				  struct profile_symbols **ret) must_check;
 struct error *heap_add_threads(struct profile *p, const struct gospect_target *t) must_check;
 

@@ -1,4 +1,5 @@
-/* The goroutine and threadcreate profiles: how many have each stack. */
+/* The goroutine, goroutineleak and threadcreate profiles: how many have each stack. */
+#include <gospect/heap.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "golayout/view.h"
 #include "lib/fill.h"
 #include "lib/heap.h"
+#include "lib/leaked.h"
 #include "lib/unwind.h"
 #include "memory/bucket_stacks.h"
 
@@ -60,20 +62,25 @@ static struct error *must_check add_goroutine(struct profile *p, const struct du
 	return fill_sample(p, dump->set, stack, g->labels, G_RUNNING, 0, &sample, NULL);
 }
 
-struct error *heap_add_goroutines(struct profile *p, struct gospect_target *t,
+struct error *heap_add_goroutines(struct profile *p, struct gospect_target *t, uint32_t kind,
 				  struct profile_symbols **ret)
 {
 	struct dump_options collect = {.stack_limit = STACK_LIMIT, .stop = t->cancel};
+	bool leaked_alone = kind == GOSPECT_GOROUTINELEAK;
+	_cleanup_map_ struct map leaked = {0};
 	struct debug_frame *frames = NULL;
 	_cleanup_dump_ struct dump *dump = NULL;
 	struct error *err = unwind_open(GOSPECT_UNWIND_PCSP, t->image, &frames, &collect.unwind);
 
+	if (!err && leaked_alone)
+		err = leaked_find(t, &leaked);
 	if (!err)
 		err = dump_collect(t->target, t->image, t->layout, &collect, &dump);
 	for (size_t i = 0; !err && i < dump->count; i++)
-		err = add_goroutine(p, dump, &dump->items[i]);
+		if (!leaked_alone || map_find(&leaked, dump->items[i].id))
+			err = add_goroutine(p, dump, &dump->items[i]);
 	if (!err)
-		err = heap_finish_counts(p, "goroutine");
+		err = heap_finish_counts(p, leaked_alone ? "goroutineleak" : "goroutine");
 	if (!err) {
 		const struct pclntab functions = heap_functions(t);
 		const struct code code = {

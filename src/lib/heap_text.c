@@ -158,8 +158,9 @@ static struct error *must_check write_groups(const struct bucket_text *text, con
 }
 
 static struct error *must_check write_counts(struct gospect_target *t,
-					     const struct bucket_text *text, bool of_threads)
+					     const struct bucket_text *text, uint32_t kind)
 {
+	bool of_threads = kind == GOSPECT_THREADCREATE;
 	_cleanup_profile_ struct profile *p = profile_create();
 	_cleanup_profile_symbols_ struct profile_symbols *symbols = NULL;
 	_cleanup_groups_ struct groups g = {0};
@@ -167,7 +168,8 @@ static struct error *must_check write_counts(struct gospect_target *t,
 	struct error *err = p ? NULL : &error_no_memory;
 
 	if (!err)
-		err = of_threads ? heap_add_threads(p, t) : heap_add_goroutines(p, t, &symbols);
+		err = of_threads ? heap_add_threads(p, t)
+				 : heap_add_goroutines(p, t, kind, &symbols);
 	if (err)
 		return err;
 	g.items = calloc(p->count + 1, sizeof(*g.items));
@@ -179,7 +181,7 @@ static struct error *must_check write_counts(struct gospect_target *t,
 	if (err)
 		return err;
 	qsort(g.items, g.count, sizeof(*g.items), by_count);
-	return write_groups(text, of_threads ? "threadcreate" : "goroutine", p, &g);
+	return write_groups(text, heap_kind_name(kind), p, &g);
 }
 
 /* ---- all ---- */
@@ -203,7 +205,7 @@ static struct error *must_check write_kind(struct gospect_target *t, uint32_t ki
 	case GOSPECT_MUTEX:
 		return write_blocking(t, &text, BUCKET_MUTEX);
 	default:
-		return write_counts(t, &text, kind == GOSPECT_THREADCREATE);
+		return write_counts(t, &text, kind);
 	}
 }
 
@@ -213,7 +215,7 @@ struct gospect_error *gospect_heap_write_text(struct gospect_target *t, uint32_t
 	struct sink_stream out;
 	struct error *err = target_check_cancel(t);
 
-	if (!err && kind > GOSPECT_THREADCREATE)
+	if (!err && kind > GOSPECT_GOROUTINELEAK)
 		err = error_format(ERROR_USAGE,
 				   "invalid kind %u of profile; see enum gospect_heap_kind", kind);
 	if (!err)

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "leaks/leaks.h"
 #include "lib/error_api.h"
+#include "lib/leaked.h"
 #include "lib/options.h"
 #include "lib/sink.h"
 #include "lib/target_handle.h"
@@ -65,6 +66,31 @@ static struct error *must_check find(struct gospect_target *t, struct gospect_le
 		.reachable_bytes = l->leaks->reachable_bytes,
 	};
 	return NULL;
+}
+
+struct error *leaked_ids(const struct gospect_leaks *l, struct map *ret)
+{
+	for (size_t i = 0; i < l->leaks->group_count; i++) {
+		const struct leak_group *group = &l->leaks->groups[i];
+
+		for (size_t k = 0; group->is_certain && k < group->count; k++) {
+			uint64_t id = l->leaks->waits->goroutines[group->goroutines[k]].id;
+			uint64_t *known = map_at(ret, id);
+
+			if (!known)
+				return &error_no_memory;
+			*known = 1;
+		}
+	}
+	return NULL;
+}
+
+struct error *leaked_find(struct gospect_target *t, struct map *ret)
+{
+	_cleanup_(cleanup_leaks_handle) struct gospect_leaks *l = calloc(1, sizeof(*l));
+	struct error *err = l ? find(t, l) : &error_no_memory;
+
+	return err ? err : leaked_ids(l, ret);
 }
 
 struct gospect_error *gospect_leaks_find(struct gospect_target *t,

@@ -15,6 +15,7 @@
 #include "lib/error_api.h"
 #include "lib/fill.h"
 #include "lib/goroutine_filter.h"
+#include "lib/leaked.h"
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/program_variables.h"
@@ -254,6 +255,19 @@ static bool give_all(struct gospect_snapshot *s)
 	}
 	s->goroutines = pointers;
 	return true;
+}
+
+struct gospect_error *gospect_snapshot_mark_leaks(struct gospect_snapshot *s,
+						  const struct gospect_leaks *leaks)
+{
+	_cleanup_map_ struct map leaked = {0};
+	struct error *err = leaked_ids(leaks, &leaked);
+
+	for (size_t i = 0; !err && i < s->dump->count; i++)
+		if (s->dump->items[i].status == G_WAITING &&
+		    map_find(&leaked, s->dump->items[i].id))
+			s->dump->items[i].status = G_LEAKED;
+	return error_out(err);
 }
 
 struct gospect_error *gospect_snapshot_goroutines(struct gospect_snapshot *s,

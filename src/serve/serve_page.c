@@ -66,6 +66,9 @@ static const struct {
 	 "stacks that waited for synchronization; empty without runtime.SetBlockProfileRate"},
 	{SERVE_CMDLINE, "the command line of the program"},
 	{SERVE_GOROUTINE, "stacks of all goroutines; debug=2 prints them as a panic does"},
+	{SERVE_GOROUTINELEAK,
+	 "stacks of goroutines that nothing can wake any more; debug=2 prints all, "
+	 "and marks these"},
 	{SERVE_HEAP, "memory allocations of live objects, sampled"},
 	{SERVE_MUTEX, "stacks that held contended mutexes; empty without "
 		      "runtime.SetMutexProfileFraction"},
@@ -79,7 +82,7 @@ static void add_kind(struct strbuf *page, uint32_t kind, const char *text,
 		     const struct serve_counts *counts)
 {
 	const char *name = serve_kind_name(kind);
-	bool is_kept = kind >= SERVE_HEAP && kind <= SERVE_THREADCREATE;
+	bool is_kept = kind >= SERVE_HEAP && kind <= SERVE_GOROUTINELEAK;
 
 	strbuf_adds(page, "<tr><td class=\"n\">");
 	if (is_kept && counts->unknown[kind])

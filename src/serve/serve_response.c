@@ -108,7 +108,7 @@ enum MHD_Result serve_respond_moved(struct MHD_Connection *connection, const cha
 static void add_file_name(struct MHD_Response *response, const struct serve_request *r)
 {
 	bool is_difference =
-		r->kind >= SERVE_HEAP && r->kind <= SERVE_THREADCREATE && r->seconds > 0;
+		r->kind >= SERVE_HEAP && r->kind <= SERVE_GOROUTINELEAK && r->seconds > 0;
 	char text[80];
 
 	snprintf(text, sizeof(text), "attachment; filename=\"%s%s\"", serve_kind_name(r->kind),

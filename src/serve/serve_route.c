@@ -35,6 +35,7 @@ static const struct {
 	[SERVE_MUTEX] = {"debug/pprof/", "mutex"},
 	[SERVE_GOROUTINE] = {"debug/pprof/", "goroutine"},
 	[SERVE_THREADCREATE] = {"debug/pprof/", "threadcreate"},
+	[SERVE_GOROUTINELEAK] = {"debug/pprof/", "goroutineleak"},
 	[SERVE_WALL] = {"", "wall", WALL_SECONDS, FORMATS_OF_PROFILE, SERVE_PPROF},
 	[SERVE_OFFCPU] = {"", "offcpu", WALL_SECONDS, FORMATS_OF_PROFILE, SERVE_PPROF},
 	[SERVE_WAITS] = {"", "waits", 0, 1u << SERVE_JSON | 1u << SERVE_TEXT | 1u << SERVE_DOT,
@@ -106,7 +107,7 @@ static const char *take_debug(const struct serve_query *q, struct serve_request 
 {
 	double debug;
 
-	if (r->kind < SERVE_HEAP || r->kind > SERVE_THREADCREATE || !q->debug ||
+	if (r->kind < SERVE_HEAP || r->kind > SERVE_GOROUTINELEAK || !q->debug ||
 	    !is_whole(q->debug, &debug))
 		return NULL;
 	r->debug = debug > 2 ? 2 : (uint32_t)debug;

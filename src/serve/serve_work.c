@@ -168,12 +168,25 @@ static void drop_snapshot(struct gospect_snapshot **s)
 	gospect_snapshot_destroy(*s);
 }
 
-/* goroutine with debug=2: as an unrecovered panic prints them. */
-static struct error *must_check dump(struct work *w)
+static void drop_leaks(struct gospect_leaks **leaks)
+{
+	gospect_leaks_destroy(*leaks);
+}
+#define _cleanup_leaks_ _cleanup_(drop_leaks)
+
+/* goroutine and goroutineleak with debug=2: as an unrecovered panic prints them. */
+static struct error *must_check dump(struct work *w, bool marks_leaks)
 {
 	_cleanup_(drop_snapshot) struct gospect_snapshot *s = NULL;
-	struct error *err = taken(gospect_snapshot_take(w->target, NULL, &s));
+	_cleanup_leaks_ struct gospect_leaks *leaks = NULL;
+	struct error *err = NULL;
 
+	if (marks_leaks)
+		err = taken(gospect_leaks_find(w->target, NULL, &leaks));
+	if (!err)
+		err = taken(gospect_snapshot_take(w->target, NULL, &s));
+	if (!err && marks_leaks)
+		err = taken(gospect_snapshot_mark_leaks(s, leaks));
 	w->reply.type = SERVE_TYPE_TEXT;
 	return err ? err
 		   : taken(gospect_snapshot_write(s, GOSPECT_TEXT, 0, serve_reply_sink(&w->reply)));
@@ -185,8 +198,8 @@ static struct error *work_kept(struct work *w)
 	_cleanup_profile_ struct gospect_profile *p = NULL;
 	struct error *err;
 
-	if (r->kind == SERVE_GOROUTINE && r->debug == 2)
-		return dump(w);
+	if ((r->kind == SERVE_GOROUTINE || r->kind == SERVE_GOROUTINELEAK) && r->debug == 2)
+		return dump(w, r->kind == SERVE_GOROUTINELEAK);
 	err = r->seconds > 0 ? take_difference(w, r->kind, &p) : take_kept(w, r->kind, &p);
 	if (err)
 		return err;
@@ -218,6 +231,8 @@ static struct error *work_index(struct work *w)
 
 	if (err)
 		return err;
+	/* Leaked goroutines take a look at the whole heap. */
+	counts.unknown[SERVE_GOROUTINELEAK] = true;
 	for (uint32_t kind = SERVE_HEAP; kind <= SERVE_THREADCREATE; kind++)
 		if (kind == SERVE_GOROUTINE)
 			counts.stacks[kind] = goroutines;
@@ -334,15 +349,10 @@ static struct error *work_why(struct work *w)
 	return err ? err : taken(gospect_why_write(why, GOSPECT_JSON, serve_reply_sink(&w->reply)));
 }
 
-static void drop_leaks(struct gospect_leaks **leaks)
-{
-	gospect_leaks_destroy(*leaks);
-}
-
 static struct error *work_leaks(struct work *w)
 {
 	bool is_text = w->job->request.format == SERVE_TEXT;
-	_cleanup_(drop_leaks) struct gospect_leaks *leaks = NULL;
+	_cleanup_leaks_ struct gospect_leaks *leaks = NULL;
 	struct error *err = taken(gospect_leaks_find(w->target, NULL, &leaks));
 
 	w->reply.type = is_text ? SERVE_TYPE_TEXT : SERVE_TYPE_JSON;
@@ -467,16 +477,17 @@ static struct error *work_metrics(struct work *w)
 }
 
 static struct error *(*const kinds[SERVE_KINDS])(struct work *w) = {
-	[SERVE_HOME] = work_home,       [SERVE_INDEX] = work_index,
-	[SERVE_CMDLINE] = work_cmdline, [SERVE_PROFILE] = work_profile,
-	[SERVE_SYMBOL] = work_symbol,   [SERVE_TRACE] = work_trace,
-	[SERVE_HEAP] = work_kept,       [SERVE_ALLOCS] = work_kept,
-	[SERVE_BLOCK] = work_kept,      [SERVE_MUTEX] = work_kept,
-	[SERVE_GOROUTINE] = work_kept,  [SERVE_THREADCREATE] = work_kept,
-	[SERVE_WALL] = work_wall,       [SERVE_OFFCPU] = work_offcpu,
-	[SERVE_WAITS] = work_waits,     [SERVE_MEMORY] = work_memory,
-	[SERVE_METRICS] = work_metrics, [SERVE_WATCH] = work_watch,
-	[SERVE_WHY] = work_why,         [SERVE_LEAKS] = work_leaks,
+	[SERVE_HOME] = work_home,          [SERVE_INDEX] = work_index,
+	[SERVE_CMDLINE] = work_cmdline,    [SERVE_PROFILE] = work_profile,
+	[SERVE_SYMBOL] = work_symbol,      [SERVE_TRACE] = work_trace,
+	[SERVE_HEAP] = work_kept,          [SERVE_ALLOCS] = work_kept,
+	[SERVE_BLOCK] = work_kept,         [SERVE_MUTEX] = work_kept,
+	[SERVE_GOROUTINE] = work_kept,     [SERVE_THREADCREATE] = work_kept,
+	[SERVE_GOROUTINELEAK] = work_kept, [SERVE_WALL] = work_wall,
+	[SERVE_OFFCPU] = work_offcpu,      [SERVE_WAITS] = work_waits,
+	[SERVE_MEMORY] = work_memory,      [SERVE_METRICS] = work_metrics,
+	[SERVE_WATCH] = work_watch,        [SERVE_WHY] = work_why,
+	[SERVE_LEAKS] = work_leaks,
 };
 
 /* ---- the process ---- */
@@ -508,7 +519,7 @@ static bool needs_samples(uint32_t kind)
 {
 	return kind == SERVE_PROFILE || kind == SERVE_WALL || kind == SERVE_OFFCPU ||
 	       kind == SERVE_WATCH || kind == SERVE_WHY || kind == SERVE_LEAKS ||
-	       kind == SERVE_GOROUTINE;
+	       kind == SERVE_GOROUTINE || kind == SERVE_GOROUTINELEAK;
 }
 
 static struct error *must_check confine(struct work *w)

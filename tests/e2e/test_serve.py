@@ -169,6 +169,7 @@ def test_go_reads_the_trace(server, tmp_path):
     ("/debug/pprof/symbol", 200, "text/plain; charset=utf-8", None, None),
     ("/debug/pprof/trace", 200, "application/octet-stream", "trace", None),
     ("/debug/pprof/mutex", 200, "application/octet-stream", "mutex", None),
+    ("/debug/pprof/goroutineleak", 200, "application/octet-stream", "goroutineleak", None),
     ("/debug/pprof/block?seconds=1", 200, "application/octet-stream", "block-delta", None),
     ("/debug/pprof/goroutine?seconds=1", 200, "application/octet-stream", "goroutine-delta", None),
     ("/debug/pprof/", 200, "text/html; charset=utf-8", None, None),
@@ -225,6 +226,24 @@ def test_leaks_are_those_of_the_program(server):
     found = json.loads(server.ok("/leaks"))
     assert [row["count"] for row in found["leaked"] if "main.parked" in json.dumps(row)] == [5]
     assert isinstance(json.loads(server.ok("/why?seconds=1"))["findings"], list)
+
+
+def test_leaked_goroutines_are_those_of_the_runtimes_own_profile(server, own):
+    """gospect first: the runtime's search gives them another state. Then again, with that state."""
+    path = "/debug/pprof/goroutineleak"
+    before, text, own_file, after = (server.ok(path), server.ok(path + "?debug=1").decode(), server.ok(path, port=own),
+                                     server.ok(path))
+    theirs = rawprofile.Raw(own_file)
+    for file in before, after:
+        ours = rawprofile.Raw(file)
+        assert ours.header == theirs.header
+        assert sum(s[0][0] * n for s, n in of_main(ours).items()) == 5 and of_main(ours) == of_main(theirs)
+    own_text, all_stacks = server.ok(path + "?debug=1", port=own).decode(), server.ok(path + "?debug=2").decode()
+    assert re.match(r"goroutineleak profile: total \d+\n", text)
+    assert records(text, "main.parked") == records(own_text, "main.parked") != set()
+    heads = [block.split("\n")[0] for block in all_stacks.split("\n\n") if "main.parked" in block]
+    assert len(heads) == 5 and all("[chan receive (nil chan) (leaked)" in head for head in heads), heads
+    assert "main.spin" in all_stacks
 
 
 def test_metrics_count_the_requests(server, scraped):

@@ -15,6 +15,8 @@ GO_VERSION = "go1.27.2"
 PROMETHEUS = ("github.com/prometheus/prometheus", "v0.300.0")  # Prometheus 3.0.0
 TELEGRAF = ("github.com/influxdata/telegraf", "v1.37.2")
 DELVE = "github.com/go-delve/delve/cmd/dlv@v1.27.2"
+GOREF = "github.com/cloudwego/goref/cmd/grf@v0.0.12-0.20260324070435-3a10bfecc6ba"
+VIEWCORE = "golang.org/x/debug/cmd/viewcore@v0.0.0-20260819171427-4da508dbc948"
 BENCHSTAT = "golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da"
 
 
@@ -143,6 +145,12 @@ class Programs:
 
     def delve(self):
         return self._tool(DELVE)
+
+    def goref(self):
+        return self._tool(GOREF)
+
+    def viewcore(self):
+        return self._tool(VIEWCORE)
 
     def benchstat(self):
         return self._tool(BENCHSTAT)

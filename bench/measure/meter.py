@@ -8,10 +8,11 @@ from .build import Failed
 
 
 class Meter:
-    """core: it has that one for itself, and one processor of Go's. environment: for its process."""
+    """core: it has that one for itself, and one processor of Go's. mixed: its heap has objects of several kinds. environment: for its process."""
 
-    def __init__(self, program, parked, work="none", heap=64, core=None, **environment):
-        self._start([*machine.on_core(core), program, "-parked", str(parked), "-work", work, "-heap", str(heap)],
+    def __init__(self, program, parked, work="none", heap=64, core=None, mixed=False, **environment):
+        self._start([*machine.on_core(core), program, "-parked", str(parked), "-work", work, "-heap", str(heap),
+                     *(["-mixed"] if mixed else [])],
                     **({} if core is None else {"GOMAXPROCS": "1"}), **environment)
 
     def _start(self, command, **environment):

@@ -263,11 +263,30 @@ def page(cases):
                    plain(case["frames_a_second"]))
 
 
+def heaps(cases):
+    yield line("the heap, while the target serves HTTP", "time: ms", "CPU: ms", "memory: MB", "target's throughput",
+               "its p99.9", "its longest request")
+    for case in cases:
+        if "skipped" in case:
+            yield line(f"  {case['mb']} MB", "skipped: " + case["skipped"])
+            continue
+        yield line(f"  {case['mb']} MB live, {case['rss_mb']:.0f} MB resident")
+        for name, m in case["modes"].items():
+            if "skipped" in m:
+                yield line("    " + name, "skipped: " + m["skipped"])
+                continue
+            base = name == "nothing"
+            memory = plain(m["rss_mb"][0]) if "rss_mb" in m else f"file of {plain(m['mb'][0])}" if "mb" in m else ""
+            yield line("    " + name, "" if base else spread(m["ms"]), "" if base else spread(m["cpu_ms"]), memory,
+                       short(m["throughput"][0]) + " op/s" if base else change(m["throughput_change"]),
+                       microseconds(m["p999_us"][0]), microseconds(m["max_us"][0]))
+
+
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
             "standard": standard, "services": services, "overhead": overhead, "tracing": tracing,
             "together": together, "decoding": decoding, "bursts": bursts,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
-            "uprobes": uprobes, "names": names, "stops": stops, "pauses": pauses, "page": page}
+            "uprobes": uprobes, "names": names, "stops": stops, "pauses": pauses, "page": page, "heaps": heaps}
 
 
 def render(results):

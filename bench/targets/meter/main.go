@@ -8,6 +8,10 @@
 //	trace start FILE
 //	trace stop      how many bytes that were
 //	dump            writes its own goroutines as /debug/pprof/goroutine?debug=2 does
+//	begin           from here on
+//	end             what the workload did since then
+//	profile         writes its own heap profile as /debug/pprof/heap does
+//	heapdump FILE   writes all of its heap there (debug.WriteHeapDump)
 //
 // It ends when standard input does.
 package main
@@ -28,9 +32,10 @@ func main() {
 	parked := flag.Int("parked", 1000, "parked goroutines")
 	name := flag.String("work", "none", "workload: http, paced, json, pingpong, deep, yield, flood, syscalls or none")
 	heap := flag.Int("heap", 64, "MB of live heap")
+	mixed := flag.Bool("mixed", false, "its objects are of several kinds, not one list")
 	flag.Parse()
 
-	kept := fillHeap(*heap)
+	kept := fill(*heap, *mixed)
 	park(*parked)
 	work, err := startWorkload(*name)
 	if err != nil {
@@ -70,6 +75,15 @@ func obey(work *workload) {
 			answer(traced.stop())
 		case len(words) == 1 && words[0] == "dump":
 			answer(dumpSelf())
+		case len(words) == 1 && words[0] == "begin":
+			work.begin()
+			answer(map[string]bool{"began": true})
+		case len(words) == 1 && words[0] == "end":
+			answer(work.end())
+		case len(words) == 1 && words[0] == "profile":
+			answer(profileHeap())
+		case len(words) == 2 && words[0] == "heapdump":
+			answer(dumpHeap(words[1]))
 		default:
 			answer(map[string]interface{}{"error": "what is " + commands.Text() + "?"})
 		}
@@ -82,18 +96,4 @@ func answer(v interface{}) {
 		panic(err)
 	}
 	fmt.Println(string(line))
-}
-
-type node struct {
-	next *node
-	data [56]byte
-}
-
-// fillHeap gives the garbage collector something to do: a list of 64-byte objects.
-func fillHeap(mb int) *node {
-	var head *node
-	for i := 0; i < mb<<20/64; i++ {
-		head = &node{next: head}
-	}
-	return head
 }

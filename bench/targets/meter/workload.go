@@ -10,7 +10,17 @@ import (
 // A workload is some goroutines, each with a counter of its own that counts up for ever.
 type workload struct {
 	counters []*counter
+	from     moment // of the last begin
 }
+
+// A moment is what was counted up to it.
+type moment struct {
+	wall time.Time
+	cpu  int64
+	sums counts
+}
+
+func (w *workload) now() moment { return moment{time.Now(), cpuTime(), w.snapshot()} }
 
 func startWorkload(name string) (*workload, error) {
 	start := map[string]func(*workload) error{
@@ -52,15 +62,21 @@ type slice struct {
 }
 
 func (w *workload) slice(d time.Duration) slice {
-	start, cpu, before := time.Now(), cpuTime(), w.snapshot()
+	w.begin()
 	time.Sleep(d)
-	after := w.snapshot()
-	s := slice{WallNs: time.Since(start).Nanoseconds(), CPUNs: cpuTime() - cpu}
-	for i := range after.buckets {
-		after.buckets[i] -= before.buckets[i]
+	return w.end()
+}
+
+func (w *workload) begin() { w.from = w.now() }
+
+func (w *workload) end() slice {
+	after := w.now()
+	s := slice{WallNs: after.wall.Sub(w.from.wall).Nanoseconds(), CPUNs: after.cpu - w.from.cpu}
+	for i := range after.sums.buckets {
+		after.sums.buckets[i] -= w.from.sums.buckets[i]
 	}
-	s.Ops = after.ops - before.ops
-	s.P50Us, s.P999Us, s.MaxUs = after.quantile(0.5), after.quantile(0.999), after.quantile(1)
+	s.Ops = after.sums.ops - w.from.sums.ops
+	s.P50Us, s.P999Us, s.MaxUs = after.sums.quantile(0.5), after.sums.quantile(0.999), after.sums.quantile(1)
 	return s
 }
 

@@ -1,4 +1,5 @@
 #include <gospect/heap.h>
+#include <gospect/snapshot.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -21,7 +22,7 @@ struct heap_verb {
 	enum gospect_format format; /* GOSPECT_TEXT, GOSPECT_JSON: tables */
 	bool is_retained;           /* who holds the memory */
 	bool has_kind;
-	bool is_debug; /* the text that runtime/pprof writes with debug=1 */
+	unsigned int debug; /* the text that runtime/pprof writes with debug=1 or 2; 0: not */
 };
 
 static const struct argp_option options[] =
@@ -93,38 +94,39 @@ static const struct argp_child children[] = {{&common_options_without_filter_arg
 					     {&target_options_core_argp, 0, NULL, 0},
 					     {0}};
 
-static const struct argp argp =
-	{options,
-	 parse,
-	 "PID|NAME\n-- COMMAND ARGS...\n--core FILE",
-	 "Prints a profile that the Go runtime of a program keeps by itself: memory in use by the "
-	 "stacks that allocated it, and others. The values are those that the program's own "
-	 "/debug/pprof has; it does not need to have that. The program is not stopped.\v"
-	 "Formats: text and json (a table), debug1 (the text of /debug/pprof/NAME?debug=1), pprof "
-	 "(.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html).\n"
-	 "\n"
-	 "Examples:\n"
-	 "  gospect heap server -o heap.pb.gz\n"
-	 "  gospect heap server --live 10s\n"
-	 "  gospect heap server --retained",
-	 children,
-	 NULL,
-	 NULL};
+static const struct argp argp = {
+	options,
+	parse,
+	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
+	"Prints a profile that the Go runtime of a program keeps by itself: memory in use by the "
+	"stacks that allocated it, and others. The values are those that the program's own "
+	"/debug/pprof has; it does not need to have that. The program is not stopped.\v"
+	"Formats: text and json (a table), debug1 and debug2 (the text of /debug/pprof/NAME?debug=1 and 2), pprof "
+	"(.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html).\n"
+	"\n"
+	"Examples:\n"
+	"  gospect heap server -o heap.pb.gz\n"
+	"  gospect heap server --live 10s\n"
+	"  gospect heap server --retained",
+	children,
+	NULL,
+	NULL};
 
 static struct error *choose_format(struct heap_verb *v)
 {
 	const struct output_options *o = &v->request.output;
 	enum gospect_format format = GOSPECT_TEXT;
 
-	v->is_debug = o->format && !strcmp(o->format, "debug1");
-	if (o->format && !v->is_debug)
+	if (o->format && !strncmp(o->format, "debug", 5))
+		v->debug = !strcmp(o->format, "debug1") ? 1 : !strcmp(o->format, "debug2") ? 2 : 0;
+	if (o->format && !v->debug)
 		format = format_named(o->format);
-	else if (!v->is_debug && o->path && format_for_profile(o->path))
+	else if (!v->debug && o->path && format_for_profile(o->path))
 		format = format_for_profile(o->path);
 	if (!format || format == GOSPECT_FOLDED_STATE || format == GOSPECT_FIREFOX)
 		return error_format(
 			ERROR_USAGE,
-			"heap: unknown format '%s'; use text, json, debug1, pprof, folded, speedscope or html",
+			"heap: unknown format '%s'; use text, json, debug1, debug2, pprof, folded, speedscope or html",
 			o->format ?: "firefox");
 	v->format = format;
 	return output_check(o, "heap", format);
@@ -141,9 +143,9 @@ static struct error *check(struct heap_verb *v)
 		return error_format(ERROR_USAGE, "heap: --live and --core are mutually exclusive");
 	if (!err)
 		err = choose_format(v);
-	if (!err && v->how.live && v->is_debug)
+	if (!err && v->how.live && v->debug)
 		return error_format(ERROR_USAGE,
-				    "heap: --live and -f debug1 are mutually exclusive");
+				    "heap: --live and -f debug%u are mutually exclusive", v->debug);
 	return err;
 }
 
@@ -166,15 +168,33 @@ static struct error *write_profile(const struct heap_verb *v, struct gospect_pro
 	return library_error(gospect_profile_write(profile, v->format, output_sink(out)));
 }
 
+/* With debug=2 goroutines are written as a panic does; the others as with debug=1. */
+static struct error *write_debug(const struct heap_verb *v, const struct cli_target *s,
+				 struct outfile *out)
+{
+	const struct gospect_snapshot_options how = {.size = sizeof(how)};
+	struct gospect_snapshot *snapshot = NULL;
+	struct error *err;
+
+	if (v->debug == 1 || v->how.kind != GOSPECT_GOROUTINE)
+		return library_error(
+			gospect_heap_write_text(s->handle, v->how.kind, output_sink(out)));
+	err = library_error(gospect_snapshot_take(s->handle, &how, &snapshot));
+	if (!err)
+		err = library_error(
+			gospect_snapshot_write(snapshot, GOSPECT_TEXT, 0, output_sink(out)));
+	gospect_snapshot_destroy(snapshot);
+	return err;
+}
+
 static struct error *take_and_write(void *verb, const struct cli_target *s, struct outfile *out)
 {
 	struct heap_verb *v = verb;
 	_cleanup_(cleanup_profile_of_heap) struct gospect_profile *profile = NULL;
 	struct error *err;
 
-	if (v->is_debug)
-		return library_error(
-			gospect_heap_write_text(s->handle, v->how.kind, output_sink(out)));
+	if (v->debug)
+		return write_debug(v, s, out);
 	if (v->how.live)
 		stop_on_signals();
 	v->how.size = sizeof(v->how);

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
-from lib import golang, gospect, pprof, rawprofile
-from lib.params import every_build
+from lib import golang, gospect, pprof, rawprofile, traceback
+from lib.params import every_build, every_version
+from matrix import builds, checks
 
 KINDS = ("heap", "allocs", "block", "mutex")
 
@@ -51,6 +52,29 @@ def test_profiles_are_those_that_the_program_writes(targets, tmp_path, version, 
     assert program.ask("gc") == "ok"
     for kind in KINDS:
         assert_same(*both(program, kind, tmp_path), kind)
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(900)
+@every_version(golang.NEWEST_OF_EACH)
+@pytest.mark.parametrize("build", [b for b in builds.BUILDS if b.says_version], ids=lambda b: b.name)
+def test_profiles_are_equal_in_every_build_of_the_matrix(tmp_path, version, build):
+    if golang.minor(version) < build.since:
+        pytest.skip(f"Go {version} has no such build")
+    program = checks.start(builds.make(version, build, golang.TESTS / "programs" / "kept"), build)
+    try:
+        assert program.ask("gc") == "ok"
+        for kind in KINDS:
+            assert_same(*both(program, kind, tmp_path), kind)
+        for kind in "goroutine", "threadcreate":
+            own, ours = both(program, kind, tmp_path)
+            assert ours.header == own.header
+            if kind == "goroutine":
+                left, right = counts(own, "main.main"), counts(ours, "main.main")
+                assert left == right, "\n".join(rawprofile.differences(left, right))
+        program.assert_well()
+    finally:
+        program.stop()
 
 
 def raw_text(path):
@@ -264,17 +288,41 @@ def test_a_million_buckets_under_load_have_no_torn_counter(targets, version):
 
 
 @pytest.mark.slow
-def test_core_file_has_the_same_profile(targets, tmp_path):
-    program = kept(targets)
+@pytest.mark.time_limit(600)
+@every_build((golang.OLDEST, golang.NEWEST), (golang.PLAIN, golang.STRIPPED, golang.PIE))
+def test_core_file_has_the_same_profiles(targets, tmp_path, version, mode):
+    program = kept(targets, version, mode)
     program.ask("gc")
-    own = tmp_path / "own.pb.gz"
-    program.ask(f"write heap {own}")
+    for kind in (*KINDS, "goroutine"):
+        assert program.ask(f"write {kind} {tmp_path / kind}") == "ok"
     subprocess.run(["gcore", "-o", tmp_path / "core", str(program.pid)], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
     core = tmp_path / f"core.{program.pid}"
     for kind in KINDS:
-        gospect.run("heap", "--core", core, "--kind", kind, "-o", tmp_path / f"{kind}.pb.gz").ok()
-    assert_same(rawprofile.read(own), rawprofile.read(tmp_path / "heap.pb.gz"))
+        ours = tmp_path / f"{kind}.pb.gz"
+        gospect.run("heap", "--core", core, "--kind", kind, "-o", ours, seconds=100).ok()
+        assert_same(rawprofile.read(tmp_path / kind), rawprofile.read(ours), kind)
+    gospect.run("heap", "--core", core, "--kind", "goroutine", "-o", tmp_path / "g.pb.gz", seconds=100).ok()
+    own, ours = (counts(rawprofile.read(path), "main.main")
+                 for path in (tmp_path / "goroutine", tmp_path / "g.pb.gz"))
+    assert own == ours, "\n".join(rawprofile.differences(own, ours))
+
+
+@every_version(golang.SLOW_VERSIONS)
+def test_debug_2_is_that_of_the_program(targets, tmp_path, version):
+    """It is the text of debug=1, but for goroutines, which it prints as a panic does."""
+    program = kept(targets, version)
+    for kind in "block", "threadcreate":
+        text = gospect.run("heap", program.pid, "--kind", kind, "-f", "debug2").ok().text
+        assert program.ask(f"debug2 {kind} {tmp_path / kind}") == "ok"
+        assert records(text)[1] == records((tmp_path / kind).read_text())[1]
+    text = gospect.run("heap", program.pid, "--kind", "goroutine", "-f", "debug2").ok().text
+    assert program.ask(f"debug2 goroutine {tmp_path / 'all'}") == "ok"
+    own, ours = traceback.parse((tmp_path / "all").read_text()), traceback.parse(text)
+    ignore = {g.id for g in traceback.having(own, "main.main")}
+    assert len(own) > 12 and len(ignore) == 1
+    found = traceback.differences(own, ours, golang.minor(version), ignore=ignore)
+    assert not found, "; ".join(found[:3])
 
 
 def test_page_shows_bytes(targets, tmp_path):

@@ -10,6 +10,7 @@ import tempfile
 from lib import golang, spoil
 
 HERE = pathlib.Path(__file__).resolve().parent
+PROGRAM = HERE / "program"
 MAGIC = b"\xff Go buildinf:"
 
 
@@ -88,16 +89,19 @@ BUILDS = (
 )
 
 
-def sources(version):
+def name_of(source):
+    return "matrix" if source == PROGRAM else source.name
+
+
+def sources(version, source=PROGRAM):
     """The program with a go.mod of the toolchain's own language."""
-    source = HERE / "program"
     folder = golang.CACHE / f"go{version}" / f"matrix-{golang.digest(source)}"
     copy = folder / "src"
     with golang.building(folder):
         if not copy.exists():
             partial = folder / f"src.{os.getpid()}"
             shutil.copytree(source, partial)
-            (partial / "go.mod").write_text(f"module matrix\n\ngo {golang.language(version)}\n")
+            (partial / "go.mod").write_text(f"module {name_of(source)}\n\ngo {golang.language(version)}\n")
             partial.rename(copy)
     return folder, copy
 
@@ -129,10 +133,11 @@ def profile():
     return file
 
 
-def make(version, build):
-    """The path of the program, or of the shared library, built that way; kept for the next run."""
-    folder, copy = sources(version)
-    binary = folder / build.name / "matrix"
+def make(version, build, source=PROGRAM):
+    """The path of the program, or of the shared library, built that way; kept for the next run. `source` has a main.go,
+    and a cgo.go for builds with cgo, which exports Main."""
+    folder, copy = sources(version, source)
+    binary = folder / build.name / name_of(source)
     if binary.exists():
         return binary
     linked = folder / ("linked-" + "-".join([*build.flags, str(build.cgo)])

@@ -10,6 +10,7 @@
 //	more             allocates 1 MB in main.grow; "ok"
 //	write KIND PATH  writes its own profile of this kind, as runtime/pprof does; "ok"
 //	text KIND PATH   the same as text (debug=1); "ok"
+//	debug2 KIND PATH  the same with debug=2; "ok"
 //	churn            begins to collect and to allocate all the time; "ok"
 package main
 
@@ -190,6 +191,8 @@ func obey(words []string) string {
 		write(words[1], words[2], 0)
 	case "text":
 		write(words[1], words[2], 1)
+	case "debug2":
+		write(words[1], words[2], 2)
 	case "churn":
 		go churn()
 	}

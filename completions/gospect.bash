@@ -84,7 +84,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration --every --keep -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --host --children --follow --unwind --source -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration --every --keep -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --no-names --paths --host --children --follow --unwind --source -v --verbose -h --help" -- "$cur"))
 		;;
 	top)
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))

@@ -19,6 +19,10 @@ enum gospect_record_flags {
 	/* Single goroutines, which GOSPECT_HTML lists; takes up to 64 MB more. Ignored by
 	 * gospect_record_stream(). */
 	GOSPECT_RECORD_GOROUTINES = 64,
+	/* A goroutine that serves a request of net/http or gRPC has the labels `method` and `route`
+	 * while it does not run, as far as they are known. */
+	GOSPECT_RECORD_NAMES = 128,
+	GOSPECT_RECORD_PATHS = 256, /* with GOSPECT_RECORD_NAMES: and `path`, without the query */
 };
 
 struct gospect_record_options {

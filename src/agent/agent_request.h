@@ -34,7 +34,7 @@ uint8_t *agent_request_copy(const struct agent_shared *shared, uint64_t request,
  * Likewise, of a gRPC server's stream: its method, the peer if that is a *net.TCPAddr, and the
  * traceparent in its context's metadata.
  * Where the method is differs by version of grpc-go (internal/transport: Stream, ServerStream;
- * known from 1.27 to 1.75), so the function looks at each place for text of the form /A/B. The
+ * known from 1.46 to 1.75), so the function looks at each place for text of the form /A/B. The
  * context is a chain, each of whose parts begins with the one before it (context.valueCtx,
  * cancelCtx). The function takes each value for a map as metadata is one, and looks for a key
  * there. The peer is a value whose type says so.

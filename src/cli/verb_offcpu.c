@@ -197,6 +197,7 @@ static struct error *sample(struct offcpu_verb *v, struct cli_target *s, struct 
 
 	fall_back(&v->ask);
 	v->recording.filter = &labelled;
+	v->recording.flags = v->no_names ? 0 : GOSPECT_RECORD_NAMES;
 	err = recording_take(s, &v->recording, &file->profile);
 	if (err)
 		return err;

@@ -110,6 +110,9 @@ struct goroutine_options {
 	bool (*registers)(void *arg, uint64_t thread, struct target_registers *ret);
 	void *registers_arg;
 	struct unwinding unwind; /* how frames are found */
+	/* What is known of a request is among the labels of the goroutine that serves it; with its
+	 * path. */
+	bool request_names, request_paths;
 	/* Called when a goroutine was seen in another state or place than before; `now` replaces
 	 * `before` afterwards. `header` is for goroutine_details() and valid during the call. */
 	struct error *(*changed)(void *arg, const struct goroutine_record *before,

@@ -429,6 +429,43 @@ static struct error *read_labels(struct goroutine_set *set, const uint32_t *who,
 	return err;
 }
 
+/* Whether it has not run since its stack was read. Where that does not show at once in its counter,
+ * it is looked at twice. */
+static bool stands_still(struct goroutine_set *set, const struct pending_read *c)
+{
+	uint32_t tick = c->now.tick;
+
+	for (int i = 0; i < (c->has_m ? 2 : 1); i++) {
+		struct goroutine_record record;
+
+		if (error_dropped(
+			    target_read(set->t, set->g[c->index], set->named, set->header_size)))
+			return false;
+		record = record_of(set, set->named);
+		if (!record_same(&record, &c->now) ||
+		    (g_view_m(header_view(set, set->named)) != 0) != c->has_m)
+			return false;
+	}
+	return !c->tick_address ||
+	       (!error_dropped(target_read_u32(set->t, c->tick_address, &tick)) &&
+		tick == c->now.tick);
+}
+
+/* Adds what is known of the request that it serves to its labels. */
+static struct error *must_check add_request(struct goroutine_set *set, struct pending_read *c)
+{
+	const struct request_server server = {c->now.goid, c->stack_end, c->now.stack};
+	uint32_t labels = c->now.labels;
+	struct error *err;
+
+	if (!set->names || record_is_coroutine(set, &c->now))
+		return NULL;
+	err = request_names_add(set->names, set->stacks, &server, &set->labels, &labels);
+	if (!err && labels != c->now.labels && stands_still(set, c))
+		c->now.labels = labels;
+	return err;
+}
+
 static struct error *commit_all(struct goroutine_set *set, uint32_t *who, size_t count,
 				size_t *ret_left)
 {
@@ -442,7 +479,9 @@ static struct error *commit_all(struct goroutine_set *set, uint32_t *who, size_t
 			continue;
 		if (c->now.stack != STACK_NONE) {
 			set->stats.truncated += c->truncated;
-			err = pending_read_commit(set, c);
+			err = add_request(set, c);
+			if (!err)
+				err = pending_read_commit(set, c);
 		} else {
 			set->stats.torn++;
 			c->header = c->first_header;

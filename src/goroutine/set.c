@@ -73,10 +73,15 @@ struct error *goroutine_set_open(struct target *t, const struct image *img,
 	set->header_size = golayout_g_bytes(&lay->n);
 	set->stacks = stacks_create(&img->functions, img->machine);
 	set->again = malloc(set->header_size);
-	if (!set->stacks || !set->again)
+	set->named = malloc(set->header_size);
+	if (!set->stacks || !set->again || !set->named)
 		return &error_no_memory;
 	stacks_unwind_by(set->stacks, &options->unwind);
 	err = read_wait_reasons(set);
+	if (!err && options->request_names)
+		err = request_names_open(t, img, lay->minor, options->request_paths, &set->names);
+	if (err && err->code == ERROR_FAULT)
+		err = NULL;
 	if (err)
 		return err;
 	*ret = take_ptr(set);
@@ -109,6 +114,8 @@ void goroutine_set_close(struct goroutine_set *set)
 	free(set->batch_pieces);
 	free(set->again);
 	free(set->running_bytes);
+	free(set->named);
+	request_names_close(set->names);
 	free(set);
 }
 

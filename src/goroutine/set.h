@@ -4,6 +4,7 @@
 
 #include "base/map.h"
 #include "goroutine/goroutines.h"
+#include "goroutine/request_names.h"
 #include "target/read_plan.h"
 
 /* A goroutine that changed, on its way to a new record. */
@@ -83,6 +84,8 @@ struct goroutine_set {
 	struct goroutine_memory memory; /* of the goroutine that is being committed */
 	uint8_t *running_bytes;         /* of the stack of the last one that ran */
 	size_t running_capacity;
+	struct request_names *names; /* NULL: none are read */
+	uint8_t *named;              /* a header after they were read */
 };
 
 /* A header has set->header_size bytes. */

@@ -474,6 +474,44 @@ struct error *label_sets_read_copied(struct label_sets *sets, struct target *t, 
 	return err;
 }
 
+static bool has_key(const struct label *labels, size_t count, uint32_t key)
+{
+	for (size_t i = 0; i < count; i++)
+		if (labels[i].key == key)
+			return true;
+	return false;
+}
+
+struct error *label_sets_add(struct label_sets *sets, uint32_t id, const struct label_bytes *added,
+			     size_t count, uint32_t *ret)
+{
+	struct label_set set = label_sets_get(sets, id);
+	_cleanup_free_ struct label *labels = calloc(set.count + count + 1, sizeof(*labels));
+	size_t n = set.count;
+	uint32_t known;
+
+	*ret = id;
+	if (!labels)
+		return &error_no_memory;
+	if (n)
+		memcpy(labels, set.labels, n * sizeof(*labels));
+	for (size_t i = 0; i < count; i++) {
+		struct label l = {string_id(sets, added[i].key, strlen(added[i].key)),
+				  string_id(sets, added[i].value, added[i].length)};
+
+		if (l.key == INTERN_FAILED || l.value == INTERN_FAILED)
+			return is_full(sets) ? NULL : &error_no_memory;
+		if (!has_key(labels, n, l.key))
+			labels[n++] = l;
+	}
+	qsort_r(labels, n, sizeof(*labels), compare_interned, sets);
+	if (!is_full(sets))
+		return intern_set(sets, labels, n, ret);
+	known = known_set(sets, labels, n);
+	*ret = known == LABELS_NONE ? id : known;
+	return NULL;
+}
+
 struct label_set label_sets_get(const struct label_sets *sets, uint32_t id)
 {
 	return id < sets->count ? sets->sets[id] : (struct label_set){0};

@@ -66,6 +66,16 @@ struct error *label_sets_read(struct label_sets *sets, struct target *t, const u
 struct error *label_sets_read_copied(struct label_sets *sets, struct target *t, uint64_t pointer,
 				     const struct target_range *pieces, size_t count,
 				     uint32_t *ret) must_check;
+/* A label that gospect adds. */
+struct label_bytes {
+	const char *key;
+	const char *value;
+	size_t length; /* of the value */
+};
+
+/* The set `id` with these labels added, but for keys that it has. Past the limit: `id`. */
+struct error *label_sets_add(struct label_sets *sets, uint32_t id, const struct label_bytes *labels,
+			     size_t count, uint32_t *ret) must_check;
 /* The set of this number; empty for LABELS_NONE and LABELS_TORN. */
 struct label_set label_sets_get(const struct label_sets *sets, uint32_t id);
 void label_sets_release(struct label_sets *sets);

@@ -32,7 +32,7 @@
 #define ALL_FLAGS                                                                      \
 	(GOSPECT_RECORD_ON_CPU | GOSPECT_RECORD_OFF_CPU | GOSPECT_RECORD_SYSTEM |      \
 	 GOSPECT_RECORD_KERNEL | GOSPECT_RECORD_RUN_QUEUE | GOSPECT_RECORD_ADDRESSES | \
-	 GOSPECT_RECORD_GOROUTINES)
+	 GOSPECT_RECORD_GOROUTINES | GOSPECT_RECORD_NAMES | GOSPECT_RECORD_PATHS)
 
 struct recording {
 	struct gospect_target *target;
@@ -164,6 +164,8 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		.duration = o->duration,
 		.goid = r->filter.want.goroutine,
 		.system = has(r, GOSPECT_RECORD_SYSTEM),
+		.request_names = has(r, GOSPECT_RECORD_NAMES),
+		.request_paths = has(r, GOSPECT_RECORD_PATHS),
 		.stack_limit = STACK_LIMIT,
 		.held = t->is_held,
 		.stop = t->cancel,

@@ -9,6 +9,8 @@
 #include "gotrace/grpc_code.h"
 #include "gotrace/label_text.h"
 
+static const char GRPC[] = "gRPC";
+
 /* Facts of a call that is no request, or of several, are nobody's. */
 static struct span_facts facts_of(const struct traced_request *from)
 {
@@ -61,18 +63,28 @@ bool request_texts_give(const struct span_tables *tables, const struct traced_re
 	ret->route = facts.route ? intern_get(&tables->texts, facts.route) : "";
 	while (given && label_text_next(&line, &key, &value))
 		given = give(ret, &key, &value, arena);
+	/* A path of gRPC is a method: there is one for each. */
+	if (!*ret->route && !strcmp(ret->method, GRPC))
+		ret->route = ret->url_path;
 	return given && !key.failed && !value.failed;
+}
+
+static bool is_grpc(const char *line)
+{
+	_cleanup_strbuf_ struct strbuf method = STRBUF_INIT;
+
+	return label_text_find(line, "method", &method) && !strcmp(method.data, GRPC);
 }
 
 void request_texts_route(const struct span_tables *tables, const struct traced_request *from,
 			 bool or_path, struct strbuf *ret)
 {
 	struct span_facts facts = facts_of(from);
+	const char *line = facts.request ? intern_get(&tables->texts, facts.request) : NULL;
 
 	strbuf_reset(ret);
 	if (facts.route)
 		strbuf_adds(ret, intern_get(&tables->texts, facts.route));
-	else if (or_path && facts.request &&
-		 !label_text_find(intern_get(&tables->texts, facts.request), "path", ret))
+	else if (line && (or_path || is_grpc(line)) && !label_text_find(line, "path", ret))
 		strbuf_reset(ret);
 }

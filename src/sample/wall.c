@@ -152,6 +152,8 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 		.changed = changed,
 		.arg = s,
 		.unwind = options->unwind,
+		.request_names = options->request_names,
+		.request_paths = options->request_paths,
 	};
 	struct error *err;
 	uint64_t seed;

@@ -86,6 +86,28 @@ static void missing_labels_are_the_empty_set(void **state)
 	assert_int_equal(label_sets_get(&sets, LABELS_NONE).count, 0);
 }
 
+static void labels_are_added_but_replace_none(void **state)
+{
+	const struct label_bytes added[] = {{"method", "GET", 3}, {"zone", "new", 3}};
+	uint32_t own, both, alone;
+
+	put_slice(0, 10, 1);
+	put_string(10, 1000, "zone");
+	put_string(12, 1100, "old");
+	own = read_one(BASE);
+	assert_null(label_sets_add(&sets, own, added, 2, &both));
+	assert_int_equal(label_sets_get(&sets, both).count, 2);
+	assert_label(both, 0, "method", "GET");
+	assert_label(both, 1, "zone", "old");
+	assert_int_equal(label_sets_get(&sets, own).count, 1);
+	assert_null(label_sets_add(&sets, own, added, 2, &alone));
+	assert_int_equal(alone, both);
+	assert_null(label_sets_add(&sets, LABELS_NONE, added, 1, &alone));
+	assert_int_equal(label_sets_get(&sets, alone).count, 1);
+	assert_null(label_sets_add(&sets, own, added, 0, &alone));
+	assert_int_equal(alone, own);
+}
+
 static void garbage_is_torn(void **state)
 {
 	put_slice(0, 10, LABELS_MAX_COUNT + 1);
@@ -356,6 +378,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		LABEL_TEST(slices_are_read),
 		LABEL_TEST(missing_labels_are_the_empty_set),
+		LABEL_TEST(labels_are_added_but_replace_none),
 		LABEL_TEST(garbage_is_torn),
 		LABEL_TEST(long_strings_are_cut),
 		LABEL_TEST(a_known_set_is_shown_only_as_long_as_all_of_it_is_the_same),

@@ -6,6 +6,7 @@
 //	call N   so many calls, one after the other; prints as JSON how long each computed, in ns
 //	names N  so many calls of two methods, some with a traceparent, with a status each; prints as
 //	         JSON what each was
+//	slow N   so many calls, each of which sleeps, eight at a time; prints "done"
 //	h2c N    the same of requests to a server of golang.org/x/net/http2, without TLS
 //	check    "ok"
 package main
@@ -52,6 +53,9 @@ func (s *server) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest
 		s.peer = p.Addr.String()
 	}
 	s.mu.Unlock()
+	if r.Service == "slow" {
+		rest()
+	}
 	code := codes.OK
 	if md, ok := metadata.FromIncomingContext(ctx); ok && len(md.Get("answer")) > 0 {
 		n, _ := strconv.Atoi(md.Get("answer")[0])
@@ -67,6 +71,7 @@ func (s *server) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest
 type called struct {
 	Method     string `json:"method"`
 	Path       string `json:"path"`
+	Route      string `json:"route,omitempty"`
 	Status     int    `json:"status"`
 	StatusName string `json:"status_name,omitempty"`
 	Peer       string `json:"peer,omitempty"`
@@ -104,6 +109,7 @@ func names(conn *grpc.ClientConn, h *server, n int) (all []called) {
 		if status.Code(err) != codes.Code(answer) {
 			log.Fatal(answer, err)
 		}
+		c.Route = c.Path
 		c.Status, c.StatusName = answer, codes.Code(answer).String()
 		all = append(all, c)
 	}
@@ -111,6 +117,25 @@ func names(conn *grpc.ClientConn, h *server, n int) (all []called) {
 		all[i].Peer = h.peer // there is one connection
 	}
 	return all
+}
+
+//go:noinline
+func rest() { time.Sleep(5 * time.Millisecond) }
+
+func slow(client grpc_health_v1.HealthClient, n int) {
+	var group sync.WaitGroup
+	for w := 0; w < 8; w++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for i := 0; i < n/8; i++ {
+				if _, err := client.Check(context.Background(), &grpc_health_v1.HealthCheckRequest{Service: "slow"}); err != nil {
+					log.Fatal(err)
+				}
+			}
+		}()
+	}
+	group.Wait()
 }
 
 func h2c(n int) []called {
@@ -192,6 +217,9 @@ func main() {
 		} else if k, _ := fmt.Sscanf(in.Text(), "names %d", &n); k == 1 {
 			text, _ := json.Marshal(names(conn, h, n))
 			fmt.Println(string(text))
+		} else if k, _ := fmt.Sscanf(in.Text(), "slow %d", &n); k == 1 {
+			slow(client, n)
+			fmt.Println("done")
 		} else if k, _ := fmt.Sscanf(in.Text(), "h2c %d", &n); k == 1 {
 			text, _ := json.Marshal(h2c(n))
 			fmt.Println(string(text))

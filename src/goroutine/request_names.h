@@ -1,0 +1,47 @@
+/*
+ * What is known of the request that a goroutine serves, read from outside: as labels `method`,
+ * `route` and `path`.
+ *
+ * The goroutine of a server has a pointer to the server's own record of the request on the outer
+ * end of its stack. Nothing says where, so each word there is tried. It counts only if the memory
+ * proves it:
+ * - net/http, HTTP/1: a *conn, whose curReq is a response whose conn is that *conn;
+ * - HTTP/2: a *responseWriter, whose state has a stream and a connection, and the stream has the
+ *   same connection;
+ * - gRPC: a stream, whose transport is an interface of the type *http2Server or the like.
+ * Where the fields are, and which types there are, the program says (image/type_data.h), stripped
+ * programs too. What cannot be proved is not shown.
+ *
+ * For the files of this room alone.
+ */
+#ifndef GOROUTINE_REQUEST_NAMES_H
+#define GOROUTINE_REQUEST_NAMES_H
+
+#include "image/image.h"
+#include "labels/label_sets.h"
+#include "unwind/stacks.h"
+
+struct request_names;
+
+/* *ret is NULL when the program has no such server. `paths`: `path` too. */
+struct error *request_names_open(struct target *t, const struct image *img, int minor, bool paths,
+				 struct request_names **ret) must_check;
+void request_names_close(struct request_names *names);
+
+/* A goroutine with a stack. */
+struct request_server {
+	uint64_t goid;
+	uint64_t stack_end;
+	uint32_t stack; /* its number */
+};
+
+/*
+ * Adds what is known to the set `*labels`; labels of the goroutine's own stay as they are. The
+ * goroutine must not have run between the reading of its stack and the end of this: the caller
+ * checks that afterwards.
+ */
+struct error *request_names_add(struct request_names *names, const struct stacks *stacks,
+				const struct request_server *server, struct label_sets *sets,
+				uint32_t *labels) must_check;
+
+#endif

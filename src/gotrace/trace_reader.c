@@ -641,3 +641,17 @@ bool trace_reader_is_truncated(const struct trace_reader *r)
 {
 	return r->truncated;
 }
+
+bool trace_reader_has_samples(const void *bytes, size_t size)
+{
+	_cleanup_trace_reader_ struct trace_reader *r = NULL;
+	struct batch_header h;
+
+	if (error_dropped(trace_reader_create(bytes, size, &r)))
+		return false;
+	while (read_header(r, &h))
+		if (h.kind == BATCH && h.data.size > 1 &&
+		    *(const uint8_t *)h.data.data == BATCH_SAMPLES)
+			return true;
+	return false;
+}

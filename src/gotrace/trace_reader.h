@@ -39,6 +39,9 @@ void trace_reader_destroy(struct trace_reader *reader);
 struct error *trace_reader_next(struct trace_reader *reader, struct trace_step *ret,
 				bool *ret_more) must_check;
 
+/* Whether the trace has CPU samples; looks at the heads of its batches alone. */
+bool trace_reader_has_samples(const void *bytes, size_t size);
+
 /* "" when the trace does not have it. */
 const char *trace_reader_text(const struct trace_reader *reader, uint64_t number);
 /* The frames of a stack, innermost first; *ret_count is 0 when it is empty or unknown. */

@@ -14,6 +14,7 @@
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
 #include "lib/sink.h"
+#include "lib/trace_running.h"
 #include "lib/trace_spans.h"
 #include "lib/waker_words.h"
 #include "perfdata/perfdata.h"
@@ -64,6 +65,7 @@ struct filling {
 	const struct gospect_recorded_options *options;
 	struct profile *profile;
 	struct span_tables *tables;
+	const struct trace_running *running;
 	uint64_t *pcs;
 	size_t capacity;
 	struct waker_words words; /* of a waker graph */
@@ -169,14 +171,16 @@ static struct error *must_check add_goroutine(struct filling *f, const struct sp
 	return err ? err : goroutine_rows_offer(&p->goroutines, &time);
 }
 
-static bool fill_stack(struct filling *f, const struct span *span, struct profile_sample *sample)
+/* `stack`: of a CPU sample; 0: none. */
+static bool fill_stack(struct filling *f, const struct span *span, uint32_t stack,
+		       struct profile_sample *sample)
 {
 	const char *reason = intern_get(&f->tables->texts, span->reason);
 
 	if (f->options->flags & GOSPECT_RECORDED_WAKERS)
 		return waker_words(&f->words, f->tables, span->stack, reason, &span->ended, sample);
-	return span_words(f->tables, span->stack, span->state == TRACE_RUNNING, &f->pcs,
-			  &f->capacity, sample);
+	return span_words(f->tables, stack ?: span->stack, span->state == TRACE_RUNNING && !stack,
+			  &f->pcs, &f->capacity, sample);
 }
 
 static bool is_wanted(const struct filling *f, const struct span *span)
@@ -186,9 +190,9 @@ static bool is_wanted(const struct filling *f, const struct span *span)
 	return span->state == TRACE_WAITING || !(f->options->flags & GOSPECT_RECORDED_WAKERS);
 }
 
-static struct error *must_check add_sample(void *arg, const struct span *span)
+static struct error *must_check add_sample(struct filling *f, const struct span *span,
+					   uint32_t stack)
 {
-	struct filling *f = arg;
 	struct profile *p = f->profile;
 	struct profile_sample sample = {
 		.state = (enum profile_state)span_state(span->state),
@@ -203,7 +207,7 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 
 	if (!is_wanted(f, span))
 		return NULL;
-	if (!fill_stack(f, span, &sample))
+	if (!fill_stack(f, span, stack, &sample))
 		return &error_no_memory;
 	if (f->options->flags & GOSPECT_RECORDED_LABELS)
 		err = fill_labels(f, span, &sample, &wanted);
@@ -224,13 +228,33 @@ static struct error *must_check add_sample(void *arg, const struct span *span)
 	return err;
 }
 
+/* Running time is divided among the CPU samples around it. */
+static struct error *must_check add_span_time(void *arg, const struct span *span)
+{
+	struct filling *f = arg;
+	struct span piece = *span;
+	struct error *err = NULL;
+
+	if (span->state != TRACE_RUNNING)
+		return add_sample(f, span, 0);
+	while (!err && piece.begin < span->end) {
+		uint64_t until;
+		uint32_t stack = trace_running_stack(f->running, &piece, &until);
+
+		piece.end = until < span->end ? until : span->end;
+		err = add_sample(f, &piece, stack);
+		piece.begin = piece.end;
+	}
+	return err;
+}
+
 /* If there are too many goroutines for rows, some are chosen, and the trace is read again for their
  * times. */
 static struct error *must_check read_goroutines(const void *bytes, size_t size, struct filling *f,
 						const struct profile_symbols *symbols)
 {
 	const struct trace_spans_options how = {
-		.spans = {add_sample, f, .cancel = cancel_flag(f->options->cancel)},
+		.spans = {add_span_time, f, .cancel = cancel_flag(f->options->cancel)},
 		.name = f->options->name,
 	};
 	struct goroutine_rows *rows = &f->profile->goroutines;
@@ -249,10 +273,11 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 {
 	_cleanup_span_tables_ struct span_tables tables = {0};
 	struct symbol_source source = {waker_word_frames, &tables};
-	struct filling filling = {.options = o, .tables = &tables};
+	_cleanup_trace_running_ struct trace_running running = {0};
+	struct filling filling = {.options = o, .tables = &tables, .running = &running};
 	char header[32] = "";
 	const struct trace_spans_options how = {
-		.spans = {add_sample, &filling, .cancel = cancel_flag(o->cancel)},
+		.spans = {add_span_time, &filling, .cancel = cancel_flag(o->cancel)},
 		.name = o->name,
 		.remark = {o->remark, o->arg},
 		.header = header,
@@ -262,7 +287,9 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 	ret->profile = filling.profile = profile_create();
 	if (!ret->profile)
 		return &error_no_memory;
-	err = trace_spans_read(bytes, size, &how, &tables, &ret->profile->duration_ns);
+	err = trace_running_read(&running, bytes, size, cancel_flag(o->cancel), &tables);
+	if (!err)
+		err = trace_spans_read(bytes, size, &how, &tables, &ret->profile->duration_ns);
 	if (!err)
 		mark_idle(&filling);
 	if (!err)

@@ -94,6 +94,20 @@ def assert_split_by_function(file, goroutines, trace):
         assert sum(s["count"] for s in running) == samples
         assert {s["frames"][0]["func"] for s in running} == set(spent)
     assert deviation(some, all_, 0.25) < SIGMAS
+    assert_graph_shows_it(file, rows)
+
+
+def assert_graph_shows_it(file, rows):
+    """The flame graph of a label's value divides its running time, to the nanosecond, by the same samples."""
+    row = max(rows.values(), key=lambda row: sum(f["samples"] for f in row["running"]))
+    lines = gospect.run("report", file, "--by", "label:request", "--only", row["name"], "-f", "folded-state").ok().text
+    found = [line.rpartition(" ") for line in lines.splitlines() if ";[running] " in line]
+    spent = collections.Counter()
+    for stack, _, us in found:
+        spent[stack.split(";")[-2]] += int(us)
+    assert sum(spent.values()) == pytest.approx(row["running_ns"] / 1000, rel=0.01, abs=5)
+    own = next(f for f in row["running"] if f["func"] == "main.f" + row["name"][1:])
+    assert spent[own["func"]] == pytest.approx(own["ns"] / 1000, abs=2 * own["error_ns"] / 1000 + 0.1 * own["ns"] / 1000)
 
 
 def test_perfetto_shows_them_as_samples_of_threads(targets, tmp_path):

@@ -234,7 +234,7 @@ struct error *heap_marks_add_specials(struct heap_marks *m)
 	const struct heap_visit visit = adding(m);
 	struct error *err = heap_specials_visit(m->t, m->lay, &m->spans, &visit, keep_object);
 
-	return err ? err : heap_finalizers_visit(m->t, m->img, &visit);
+	return err ? err : heap_queues_visit(m->t, m->img, &visit);
 }
 
 struct from_g {

@@ -12,10 +12,6 @@
 #define MAX_SPECIALS (1u << 24)
 #define ROUND 4096u
 #define SHORTEST_SPECIAL 32u
-/* runtime.finblock: 4 KB, alllink first; runtime/mfinal.go. */
-#define FINALIZER_BLOCK 4096u
-#define FINALIZERS_AT 32u
-#define MAX_BLOCKS (1u << 20)
 #define MAX_MODULEDATA 65536
 
 /* ---- global variables ---- */
@@ -210,22 +206,5 @@ struct error *heap_specials_visit(struct target *t, const struct golayout *lay,
 		drop_ended(&s);
 	}
 	free(s.items);
-	return err;
-}
-
-struct error *heap_finalizers_visit(struct target *t, const struct image *img,
-				    const struct heap_visit *visit)
-{
-	uint64_t list = image_symbol(img, "runtime.allfin"), at = 0;
-	uint64_t words[FINALIZER_BLOCK / 8];
-	struct error *err = list ? target_read_u64(t, list, &at) : NULL;
-
-	for (size_t i = 0; i < MAX_BLOCKS && at && !err; i++) {
-		err = target_read(t, at, words, sizeof(words));
-		for (size_t k = FINALIZERS_AT / 8; k < ARRAY_SIZE(words) && !err; k++)
-			if (words[k])
-				visit->word(visit->arg, at + k * 8, words[k]);
-		at = words[0];
-	}
 	return err;
 }

@@ -18,8 +18,8 @@ struct error *heap_specials_visit(struct target *t, const struct golayout *lay,
 				  struct object_spans *spans, const struct heap_visit *visit,
 				  void (*kept)(void *arg, struct heap_object object)) must_check;
 
-/* Words of the finalizers that wait to be run. Only a program with symbols tells where they are. */
-struct error *heap_finalizers_visit(struct target *t, const struct image *img,
-				    const struct heap_visit *visit) must_check;
+/* Words of the finalizers and cleanups that wait to be run (heap_queues.c). */
+struct error *heap_queues_visit(struct target *t, const struct image *img,
+				const struct heap_visit *visit) must_check;
 
 #endif

@@ -216,6 +216,22 @@ func interfaced(held []interface{}) []interface{} {
 	}{"held", func() { c <- 1 }})
 }
 
+// The finalizer waits to be run: another one never ends.
+func queued() {
+	blocked := make(chan bool)
+	runtime.SetFinalizer(new([64]byte), func(*[64]byte) {
+		close(blocked)
+		<-globalChannel
+	})
+	runtime.GC()
+	<-blocked
+	c := make(chan int)
+	go receiveFrom(c)
+	runtime.SetFinalizer(new([64]byte), func(*[64]byte) { close(c) })
+	runtime.GC()
+	runtime.GC()
+}
+
 func begin() []interface{} {
 	kinds := []func(){receive, send, receiveFromNil, selectNothing, selectTwo, mutex, readLock,
 		writeLock, waitGroup, cond}
@@ -233,6 +249,8 @@ func begin() []interface{} {
 	timed()
 	listed()
 	mapped()
+	queued()
+	cleaned()
 	held := interfaced(nil)
 	return append(held, finalized())
 }

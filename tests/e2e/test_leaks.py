@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -12,7 +13,7 @@ import pytest
 
 from lib import golang, gospect
 from lib.params import every_build
-from lib.process import wait_until
+from lib.process import Program, wait_until
 
 RETAINED = 1 << 20  # of each that receives: tests/programs/leaking
 
@@ -184,3 +185,54 @@ def test_go_programs_that_leak_are_found_out_as_by_go(suite, args):
             different[name] = sorted(said - found)[:5]
         assert name not in ("NoLeakGlobal", "DaisyChain") or not found
     assert not different
+
+
+# ---- a program of locks, by the runtime's own profile ----
+
+TELL = """package main
+
+import (
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"syscall"
+)
+
+func init() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	go func() {
+		for range asked {
+			out, _ := os.Create(os.Getenv("LEAKS_TO") + ".partial")
+			pprof.Lookup("goroutineleak").WriteTo(out, 2)
+			out.Close()
+			os.Rename(out.Name(), os.Getenv("LEAKS_TO"))
+		}
+	}()
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("args", ((), ("healthy",)), ids=("all", "without deadlocks"))
+def test_locks_that_nobody_can_release_are_leaked_as_by_go(tmp_path, args):
+    """What `waiting` calls healthy is no deadlock. But its locks are held by goroutines that wait for channels which
+    nobody has any more, so their waiters are leaked, too."""
+    source = tmp_path / "waiting"
+    shutil.copytree(golang.TESTS / "programs" / "waiting", source)
+    (source / "tell.go").write_text(TELL)
+    (source / "go.mod").write_text(f"module waiting\n\ngo {golang.language(golang.NEWEST)}\n")
+    golang.go(golang.NEWEST, "build", "-o", tmp_path / "program", ".", cwd=source)
+    told = tmp_path / "told"
+    program = Program(tmp_path / "program", *args, env={"LEAKS_TO": str(told)})
+    try:
+        found = ids(leaks(program.pid)["leaked"])
+        assert ids(leaks("--exact", program.pid)["leaked"]) == found
+        for _ in range(4):  # the first ones may miss some
+            told.unlink(missing_ok=True)
+            os.kill(program.pid, signal.SIGUSR1)
+            wait_until(told.exists, what="the profile")
+        said = sorted(int(n) for n in re.findall(r"^goroutine (\d+) [^\n]*\(leaked\)", told.read_text(), re.M))
+        assert found == said and found
+    finally:
+        program.stop()

@@ -94,6 +94,9 @@ class Programs:
     def gaps(self):
         return self._target("gaps")
 
+    def held(self):
+        return self._target("held")
+
     def echo(self):
         return self._target("echo")
 

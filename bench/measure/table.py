@@ -255,6 +255,16 @@ def pauses(cases):
         yield line(f"  {case['sleepers']} threads sleep, 2 run{busy}", spread(case["said"]), spread(case["seen"]))
 
 
+def leaks(rows):
+    yield line("leaked goroutines", "gospect: ms", "its CPU: ms; memory: MB", "pause: said before; was: ms", "copied: MB",
+               "target: operations a second", "its p99.9: us; longest: ms")
+    for r in rows:
+        cost = [spread(r["ms"]), f"{spread(r['cpu_ms'])}; {r['rss_mb'][0]:.0f}"] if "ms" in r else ["", ""]
+        pause = f"{plain(r['told'][0])}; {spread(r['pause'])}" if "pause" in r else ""
+        yield line(f"  {r['megabytes']} MB: {r['way']}", *cost, pause, spread(r["copied"]) if "copied" in r else "",
+                   spread(r["ops"]), f"{spread(r['p999'])}; {plain(r['longest'][0])}")
+
+
 def page(cases):
     yield line("the page, in headless Chromium", "size: MB", "open: ms (goal: 2,000)", "another range of time: ms", "a frame while it zooms: ms",
                "frames a second (goal: 60)")
@@ -286,7 +296,7 @@ SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": ma
             "standard": standard, "services": services, "overhead": overhead, "tracing": tracing,
             "together": together, "decoding": decoding, "bursts": bursts,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
-            "uprobes": uprobes, "names": names, "stops": stops, "pauses": pauses, "page": page, "heaps": heaps}
+            "uprobes": uprobes, "names": names, "stops": stops, "pauses": pauses, "leaks": leaks, "page": page, "heaps": heaps}
 
 
 def render(results):

@@ -1,0 +1,3 @@
+module held
+
+go 1.21

@@ -69,7 +69,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target --core $output -d --duration -j --json -h --help" -- "$cur"))
 		;;
 	leaks)
-		COMPREPLY=($(compgen -W "$target --core $output --exact --max-pause -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --core $output --growth --exact --max-pause -h --help" -- "$cur"))
 		;;
 	heap)
 		COMPREPLY=($(compgen -W "$target --core $output --kind --live --retained -n --rows -h --help" -- "$cur"))

@@ -26,6 +26,11 @@ gospect_leaks_find(struct gospect_target *target, const struct gospect_leaks_opt
 /* Before the target is closed. Takes NULL as well. */
 GOSPECT_API void gospect_leaks_destroy(struct gospect_leaks *leaks);
 
+/* Notes how much each group of `later` has grown since `earlier`, which was found in the same
+ * target and is not used any more afterwards. */
+GOSPECT_API void gospect_leaks_compare(struct gospect_leaks *later,
+				       const struct gospect_leaks *earlier);
+
 struct gospect_leaks_info {
 	uint64_t leaked;          /* goroutines, for certain */
 	uint64_t suspected;       /* goroutines */

@@ -1,20 +1,34 @@
 #include <gospect/leaks.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
+#include "cli/duration.h"
 #include "cli/exact_options.h"
 #include "cli/look.h"
+#include "cli/stop.h"
 
 struct leaks_verb {
 	struct common_options request;
 	struct exact_options exact;
+	double growth; /* seconds between two looks; 0: one look */
 	enum gospect_format format;
 };
+
+enum { KEY_GROWTH = 0x7700 };
+
+static const struct argp_option options[] =
+	{{"growth", KEY_GROWTH, "DURATION", 0,
+	  "Look twice, so long after each other, and say how many goroutines have leaked meanwhile",
+	  2},
+	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct leaks_verb *v = state->input;
 
+	if (key == KEY_GROWTH)
+		return parse_duration_option(arg, 0.01, 1e6, &v->growth, state);
 	if (key != ARGP_KEY_INIT)
 		return ARGP_ERR_UNKNOWN;
 	state->child_inputs[0] = &v->request;
@@ -29,7 +43,7 @@ static const struct argp_child children[] = {{&common_options_without_filter_arg
 					     {0}};
 
 static const struct argp argp = {
-	NULL,
+	options,
 	parse,
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
 	"Prints the goroutines that nothing can wake any more. No global variable and no goroutine "
@@ -72,21 +86,47 @@ static void cleanup_found(struct gospect_leaks **l)
 	gospect_leaks_destroy(*l);
 }
 
-static struct error *must_check find_and_write(void *verb, const struct cli_target *s,
-					       struct outfile *out)
+static struct error *must_check find(const struct leaks_verb *v, const struct cli_target *s,
+				     struct gospect_leaks **ret)
 {
-	const struct leaks_verb *v = verb;
-	_cleanup_(cleanup_found) struct gospect_leaks *leaks = NULL;
 	struct error *err = exact_begin(&v->exact, s), *lost;
 
 	if (err)
 		return err;
-	err = library_error(gospect_leaks_find(s->handle, NULL, &leaks));
+	err = library_error(gospect_leaks_find(s->handle, NULL, ret));
 	lost = exact_end(&v->exact, s);
-	if (lost || err) {
-		error_destroy(lost ? err : NULL);
-		return lost ? lost : err;
-	}
+	if (!lost)
+		return err;
+	error_destroy(err);
+	return lost;
+}
+
+/* A signal ends the wait. */
+static void wait_between(double seconds)
+{
+	const struct timespec time = {.tv_sec = (time_t)seconds,
+				      .tv_nsec = (long)((seconds - (time_t)seconds) * 1e9)};
+
+	stop_on_signals();
+	if (!stop_requested)
+		nanosleep(&time, NULL);
+}
+
+static struct error *must_check find_and_write(void *verb, const struct cli_target *s,
+					       struct outfile *out)
+{
+	const struct leaks_verb *v = verb;
+	_cleanup_(cleanup_found) struct gospect_leaks *earlier = NULL, *leaks = NULL;
+	struct error *err = v->growth > 0 ? find(v, s, &earlier) : NULL;
+
+	if (!err && earlier)
+		wait_between(v->growth);
+	if (!err)
+		err = find(v, s, &leaks);
+	if (err)
+		return err;
+	if (earlier)
+		gospect_leaks_compare(leaks, earlier);
 	return library_error(gospect_leaks_write(leaks, v->format, output_sink(out)));
 }
 
@@ -105,6 +145,9 @@ static struct error *run(int argc, char **argv, int *ret)
 	err = target_options_check(&v.request.target, "leaks");
 	if (!err)
 		err = exact_options_check(&v.exact, "leaks");
+	if (!err && v.growth > 0 && v.request.target.core)
+		err = error_format(ERROR_USAGE,
+				   "leaks: --growth and --core are mutually exclusive");
 	if (!err)
 		err = choose_format(&v);
 	return err ? err : look_once(&v.request, find_and_write, &v, ret);

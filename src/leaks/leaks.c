@@ -1,6 +1,7 @@
 #include "leaks/leaks.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "leaks/leak_looks.h"
@@ -50,4 +51,37 @@ void leaks_destroy(struct leaks *l)
 	free(l->groups);
 	free(l->members);
 	free(l);
+}
+
+static bool is_same_place(const struct wait_place *a, const struct wait_place *b)
+{
+	return a->line == b->line && !strcmp(a->function, b->function) && !strcmp(a->file, b->file);
+}
+
+static bool is_same_group(const struct leak_group *a, const struct leak_group *b)
+{
+	return a->kind == b->kind && a->is_nil == b->is_nil &&
+	       is_same_place(&a->created_by, &b->created_by) && is_same_place(&a->place, &b->place);
+}
+
+/* A place may have certain and suspected ones. */
+static int64_t count_before(const struct leaks *earlier, const struct leak_group *group)
+{
+	int64_t certain = 0, suspected = 0;
+
+	for (size_t i = 0; i < earlier->group_count; i++)
+		if (is_same_group(&earlier->groups[i], group))
+			*(earlier->groups[i].is_certain ? &certain : &suspected) +=
+				(int64_t)earlier->groups[i].count;
+	return group->is_certain ? certain : suspected;
+}
+
+void leaks_compare(struct leaks *later, const struct leaks *earlier)
+{
+	if (later->waits->taken <= earlier->waits->taken)
+		return;
+	later->compared_ns = later->waits->taken - earlier->waits->taken;
+	for (size_t i = 0; i < later->group_count; i++)
+		later->groups[i].growth =
+			(int64_t)later->groups[i].count - count_before(earlier, &later->groups[i]);
 }

@@ -36,6 +36,7 @@ struct leak_group {
 	uint64_t oldest; /* ns; 0: not known */
 	uint64_t youngest;
 	uint64_t retained; /* bytes: of objects that they alone keep, and of their stacks */
+	int64_t growth;    /* goroutines more than at an earlier time: leaks_compare() */
 };
 
 struct leaks_options {
@@ -51,14 +52,18 @@ struct leaks {
 	size_t looks;
 	uint64_t heap_bytes;
 	uint64_t reachable_bytes;
-	uint64_t unread;   /* bytes that could not be read, of a core file */
-	uint64_t runs;     /* a goroutine that ran at every look; 0: none */
-	uint32_t *members; /* of all groups */
+	uint64_t unread;      /* bytes that could not be read, of a core file */
+	uint64_t runs;        /* a goroutine that ran at every look; 0: none */
+	uint32_t *members;    /* of all groups */
+	uint64_t compared_ns; /* the time since the earlier one; 0: there is none */
 };
 
 struct error *leaks_find(struct target *t, const struct image *img, const struct golayout *lay,
 			 const struct leaks_options *options, struct leaks **ret) must_check;
 void leaks_destroy(struct leaks *l);
+
+/* Notes how much each group of `later` has grown since `earlier`, of the same process. */
+void leaks_compare(struct leaks *later, const struct leaks *earlier);
 
 void leaks_write_text(const struct leaks *l, FILE *out);
 void leaks_write_json(const struct leaks *l, FILE *out);

@@ -48,6 +48,17 @@ static struct json_object *json_age(uint64_t ns)
 	return ns ? json_object_new_uint64(ns) : NULL;
 }
 
+static struct json_object *json_growth(const struct leaks *l, const struct leak_group *group)
+{
+	struct json_object *o = l->compared_ns ? json_object_new_object() : NULL;
+
+	if (!o)
+		return NULL;
+	json_object_object_add(o, "goroutines", json_object_new_int64(group->growth));
+	json_object_object_add(o, "ns", json_object_new_uint64(l->compared_ns));
+	return o;
+}
+
 static struct json_object *group_json(const struct leaks *l, const struct leak_group *group)
 {
 	struct json_object *o = json_object_new_object(), *ids = json_object_new_array();
@@ -64,6 +75,7 @@ static struct json_object *group_json(const struct leaks *l, const struct leak_g
 	json_object_object_add(o, "oldest_ns", json_age(group->oldest));
 	json_object_object_add(o, "youngest_ns", json_age(group->youngest));
 	json_object_object_add(o, "last_minute", json_object_new_uint64(group->recent));
+	json_object_object_add(o, "growth", json_growth(l, group));
 	json_object_object_add(o, "why", json_text(group->why));
 	return o;
 }

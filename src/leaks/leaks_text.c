@@ -43,6 +43,8 @@ static void write_group(const struct leaks *l, const struct leak_group *group, F
 	}
 	if (group->count > 1 && group->recent)
 		strbuf_addf(&sb, ", %zu since less than a minute", group->recent);
+	if (l->compared_ns)
+		strbuf_addf(&sb, ", %+" PRId64 " in %.3g s", group->growth, l->compared_ns / 1e9);
 	strbuf_addc(&sb, '\n');
 	if (!sb.failed)
 		fputs(sb.data, out);

@@ -111,6 +111,11 @@ struct gospect_error *gospect_leaks_find(struct gospect_target *t,
 	return error_out(err);
 }
 
+void gospect_leaks_compare(struct gospect_leaks *later, const struct gospect_leaks *earlier)
+{
+	leaks_compare(later->leaks, earlier->leaks);
+}
+
 const struct gospect_leaks_info *gospect_leaks_info(const struct gospect_leaks *l)
 {
 	return &l->info;

@@ -144,6 +144,40 @@ def test_many_times_they_are_copied_and_left_as_they_were(untouched, version, mo
     assert_no_copy(program)
 
 
+def test_what_leaks_between_two_looks_is_growth(parent):
+    program = parent()
+    ask(program, "leak")
+    process = gospect.start("leaks", "--exact", "--growth", "2s", "-f", "json", program.pid, text=True)
+    for line in process.stderr:
+        if "its fork lived" in line:
+            break
+    ask(program, "leak")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    growth = {group["count"]: group["growth"] for group in json.loads(out)["leaked"]}
+    assert growth[14]["goroutines"] == 7 and growth[50]["goroutines"] == 0
+    assert all(1.9e9 < group["ns"] < 60e9 for group in growth.values())
+    text = gospect.run("leaks", "--exact", "--growth", "100ms", program.pid).ok().text
+    assert re.search(r"wait for channel \(receive\) in main.wait .*, \+0 in 0\.[0-9]+ s$|, \+0 in [0-9.]+ s$", text, re.M)
+    assert "--core" in gospect.run("leaks", "--growth", "1s", "--core", "x").fails(2)
+    assert_unnoticed(program)
+
+
+def test_a_program_that_is_stopped_meanwhile_is_cleaned_and_stays_stopped(parent):
+    program = parent()
+    process = subprocess.Popen([tracing.PROBE, str(program.pid), "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env={**os.environ, "PROBE_SNAPSHOT": "fork"})
+    try:
+        wait_until(lambda: len(copies(program.pid)) == 1, what="a copy")
+        os.kill(program.pid, signal.SIGSTOP)
+        _, err = process.communicate(timeout=60)
+        wait_until(lambda: not copies(program.pid) and not tracing.is_guarded(program.pid), what="it to be cleaned")
+        assert process.returncode == 0 and status(program.pid)["State"][0] == "T", err
+    finally:
+        os.kill(program.pid, signal.SIGCONT)
+    assert_unnoticed(program)
+
+
 # ---- limits ----
 
 def test_a_pause_that_is_too_long_is_refused(parent):

@@ -154,6 +154,14 @@ func count() {
 	}
 }
 
+func leak() {
+	ids := make(chan int)
+	for i := 0; i < 7; i++ {
+		go wait(make(chan int), ids)
+		told.Leaked = append(told.Leaked, <-ids)
+	}
+}
+
 func begin() {
 	ids := make(chan int)
 	cells = make([]cell, pages)
@@ -196,6 +204,8 @@ func main() {
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(50 * time.Millisecond) // the last signals
+		case "leak":
+			leak()
 		case "go on":
 			atomic.StoreInt32(&rests, 0)
 		}

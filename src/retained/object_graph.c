@@ -361,7 +361,7 @@ static struct error *must_check add_specials(struct reading *r)
 	err = heap_specials_visit(r->g->t, r->g->lay, &r->g->spans, &visit, keep);
 	r->is_waiting = true;
 	if (!err)
-		err = heap_finalizers_visit(r->g->t, r->g->img, &visit);
+		err = heap_queues_visit(r->g->t, r->g->img, &visit);
 	r->is_waiting = false;
 	return err ? err : take_ptr(r->err);
 }

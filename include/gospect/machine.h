@@ -2,6 +2,7 @@
 #ifndef GOSPECT_MACHINE_H
 #define GOSPECT_MACHINE_H
 
+#include <gospect/requests.h>
 #include <gospect/snapshot.h>
 
 GOSPECT_BEGIN
@@ -163,6 +164,11 @@ struct gospect_machine_info {
 	uint64_t periods;
 	uint64_t throttled_periods;
 	uint64_t throttled_ns;
+	/* Who used cpu_ns, by CPU samples, the most first: "goroutines of the program",
+	 * "goroutines of the runtime", "system calls and C code", "[scheduler]", "[idle]" ... */
+	uint64_t sample_count;
+	size_t cpu_user_count;
+	const struct gospect_running_function *cpu_users;
 };
 
 /* Lives as long as the machine. */

@@ -102,6 +102,26 @@ static void print_processors(const struct gospect_machine_info *m, const struct 
 
 /* ---- the kernel ---- */
 
+/* By CPU samples. */
+static void print_cpu_users(const struct gospect_machine_info *m, FILE *out)
+{
+	char t[2][16];
+
+	for (size_t i = 0; i < m->cpu_user_count; i++) {
+		const struct gospect_running_function *f = &m->cpu_users[i];
+
+		if (m->cpu_ns)
+			terminal_line(out, "%9s ±%s: %s, %lu samples", report_time(f->ns, t[0]),
+				      report_time(f->error_ns, t[1]), f->function, f->samples);
+		else
+			terminal_line(out, "%8.1f%% of samples: %s, %lu samples",
+				      percent(f->samples, m->sample_count), f->function,
+				      f->samples);
+	}
+	if (m->cpu_user_count)
+		fputc('\n', out);
+}
+
 static void print_kernel(const struct gospect_machine_info *m, FILE *out)
 {
 	char t[3][16];
@@ -316,6 +336,7 @@ static void write_text(const struct gospect_machine_info *m, const struct part *
 	fputc('\n', p->out);
 	print_processors(m, p);
 	print_kernel(m, p->out);
+	print_cpu_users(m, p->out);
 	print_stops(m, p);
 	print_waits(m, p);
 	print_collector(m, p);

@@ -144,6 +144,22 @@ static struct json_object *calls_json(const struct gospect_machine_calls *const 
 	return list;
 }
 
+static struct json_object *cpu_json(const struct gospect_machine_info *m)
+{
+	struct json_object *list = json_object_new_array();
+
+	for (size_t i = 0; i < m->cpu_user_count; i++) {
+		struct json_object *o = json_object_new_object();
+
+		report_add_text(o, "name", m->cpu_users[i].function);
+		report_add_number(o, "samples", m->cpu_users[i].samples);
+		report_add_number(o, "ns", m->cpu_users[i].ns);
+		report_add_number(o, "error_ns", m->cpu_users[i].error_ns);
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
 static struct json_object *phase_json(const struct gospect_machine_stop *s)
 {
 	struct json_object *o = s ? json_object_new_object() : NULL;
@@ -213,6 +229,7 @@ void report_write_machine_json(const struct gospect_machine_info *m, size_t rows
 	report_add_number(o, "gomaxprocs", m->gomaxprocs);
 	json_object_object_add(o, "ps", processors_json(m));
 	json_object_object_add(o, "kernel", kernel_json(m));
+	json_object_object_add(o, "cpu", cpu_json(m));
 	report_add_number(o, "stop_count", m->stop_count);
 	report_add_number(o, "stops_ns", m->stops_ns);
 	json_object_object_add(o, "stops", stops_json(m, rows));

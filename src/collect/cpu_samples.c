@@ -15,8 +15,10 @@
 #include "oncpu/sampler.h"
 #include "unwind/stacks.h"
 
-/* So often the kernel's rings are emptied: they hold 0.6 s of the largest samples. */
+/* So often the kernel's rings are emptied, and sooner if they then have this many samples of one
+ * CPU. They hold 60 of the largest. */
 #define DRAIN_NS 100000000ull
+#define DRAIN_SAMPLES 20
 /* A sample may come into its ring so long after the time that it has. */
 #define LATE_NS 1000000ull
 #define MOST_WAITING ((16u << 20) / sizeof(struct waiting_sample))
@@ -42,6 +44,7 @@ struct cpu_samples {
 	size_t fresh_count;
 	size_t fresh_capacity;
 	int priority;
+	uint64_t drain_ns;
 
 	/* Of both threads, under the lock. */
 	pthread_mutex_t lock;
@@ -191,7 +194,7 @@ static bool drain(struct cpu_samples *c, bool last)
 /* Waits for the next time to drain. False: it is over. */
 static bool wait_for_work(struct cpu_samples *c)
 {
-	uint64_t until = clock_now() + DRAIN_NS;
+	uint64_t until = clock_now() + c->drain_ns;
 	struct timespec at = {until / 1000000000, until % 1000000000};
 	bool goes_on;
 
@@ -273,6 +276,9 @@ struct error *cpu_samples_open(struct target *t, const struct image *img,
 	init_lock(c);
 	c->img = img;
 	c->priority = priority;
+	c->drain_ns = DRAIN_SAMPLES / hz * 1e9;
+	if (c->drain_ns > DRAIN_NS)
+		c->drain_ns = DRAIN_NS;
 	c->stacks = stacks_create(&img->functions, img->machine);
 	err = c->stacks ? open_sampler(c, t, lay, hz) : &error_no_memory;
 	if (!err)

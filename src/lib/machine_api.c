@@ -303,6 +303,22 @@ static uint64_t growth(const struct gospect_machine *m, enum trace_counter which
 	return c->last > c->first ? c->last - c->first : 0;
 }
 
+static void give_cpu_users(struct gospect_machine *m)
+{
+	const struct running_split *from = &m->inner.cpu;
+	struct gospect_running_function *to =
+		given_take(&m->arena, (from->count + 1) * sizeof(*to));
+
+	m->failed |= !to;
+	for (size_t i = 0; to && i < from->count; i++)
+		to[i] = (struct gospect_running_function){text_of(m, from->items[i].function),
+							  from->items[i].samples, from->items[i].ns,
+							  from->items[i].error_ns};
+	m->info.sample_count = from->samples;
+	m->info.cpu_user_count = to ? from->count : 0;
+	m->info.cpu_users = to;
+}
+
 static void give_counters(struct gospect_machine *m)
 {
 	const struct machine_counter *cpu = &m->inner.counters[TRACE_COUNTER_CPU];
@@ -322,6 +338,7 @@ static struct error *must_check give(struct gospect_machine *m)
 	m->info.gomaxprocs = m->inner.gomaxprocs;
 	give_processors(m);
 	give_counters(m);
+	give_cpu_users(m);
 	give_stops(m);
 	give_waits(m);
 	give_buckets(m);

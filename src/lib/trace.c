@@ -745,6 +745,17 @@ static void complete_stats(struct gospect_trace *t, const struct tracer_stats *f
 	};
 }
 
+static void remark_cpu_samples(const struct remark *to, const struct tracer_stats *stats)
+{
+	if (stats->cpu_samples_lost)
+		remark(to, "%lu on-CPU samples were lost; lower the rate of --cpu",
+		       stats->cpu_samples_lost);
+	if (stats->threads_unsampled)
+		remark(to,
+		       "too many open files: %lu threads are not sampled; raise the limit (ulimit -n)",
+		       stats->threads_unsampled);
+}
+
 static void remark_missing(struct gospect_trace *t)
 {
 	const struct remark *to = &t->target->remark;
@@ -771,6 +782,7 @@ static void remark_missing(struct gospect_trace *t)
 	remark_texts(to, &stats);
 	remark_limits(t);
 	remark_processors(to, &stats);
+	remark_cpu_samples(to, &stats);
 }
 
 /* Complete generations are kept after any error. */

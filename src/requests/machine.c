@@ -613,6 +613,32 @@ static void take_log(struct reading *r, const struct trace_step *step)
 		fail(r, &error_no_memory);
 }
 
+/* Who ran, by a CPU sample. A thread without a goroutine has a stack whose outermost frame says
+ * what it did. */
+static uint32_t who_ran(struct reading *r, const struct trace_step *step)
+{
+	const struct goroutine *g = known_goroutine(r, step->arg[0]);
+	const char *start = g ? intern_get(&r->m->tables.texts, g->start) : "";
+	uint32_t root;
+
+	if (step->arg[0] && g && g->state == TRACE_IN_SYSCALL)
+		return filling_text(&r->filling, "system calls and C code");
+	if (step->arg[0] && !strncmp(start, "runtime.", 8) && strcmp(start, "runtime.main") != 0)
+		return filling_text(&r->filling, "goroutines of the runtime");
+	if (step->arg[0])
+		return filling_text(&r->filling, "goroutines of the program");
+	root = filling_start(&r->filling, step->arg[1]);
+	return *intern_get(&r->m->tables.texts, root) == '['
+		       ? root
+		       : filling_text(&r->filling, "between goroutines");
+}
+
+static void take_sample(struct reading *r, const struct trace_step *step)
+{
+	if (!running_split_add(&r->m->cpu, who_ran(r, step), 1))
+		fail(r, &error_no_memory);
+}
+
 static void take(struct reading *r, const struct trace_step *step)
 {
 	switch (step->op) {
@@ -679,6 +705,9 @@ static void take(struct reading *r, const struct trace_step *step)
 	case OP_LOG:
 		take_log(r, step);
 		break;
+	case OP_CPU_SAMPLE:
+		take_sample(r, step);
+		break;
 	case OP_GC_ACTIVE ... OP_HEAP_GOAL:
 		take_collector(r, step);
 		break;
@@ -712,6 +741,8 @@ static void complete(struct reading *r)
 	map_release(&r->goroutines);
 	m->duration = r->now;
 	processors_complete(&m->processors, r->now);
+	running_split_complete(&m->cpu, m->counters[TRACE_COUNTER_CPU].last -
+						m->counters[TRACE_COUNTER_CPU].first);
 	machine_sums_complete(&m->syscalls);
 	machine_sums_complete(&m->gc.assists);
 }
@@ -747,4 +778,5 @@ void machine_release(struct machine_report *m)
 	free(m->gc.cycles);
 	machine_sums_release(&m->gc.assists);
 	machine_sums_release(&m->syscalls);
+	running_split_release(&m->cpu);
 }

@@ -14,6 +14,7 @@
 #include "requests/histogram.h"
 #include "requests/machine_sums.h"
 #include "requests/processors.h"
+#include "requests/running_split.h"
 #include "requests/span_tables.h"
 
 /* A stop of the world: from the call until the world starts again. */
@@ -102,6 +103,8 @@ struct machine_report {
 	struct machine_gc gc;
 	struct machine_sums syscalls;
 	struct machine_counter counters[TRACE_COUNTERS];
+	/* CPU samples by who ran; functions are names of these: "goroutines" ... */
+	struct running_split cpu;
 };
 
 /* Reads the trace to its end; `cancel` as in spans_options. */

@@ -95,6 +95,18 @@ def assert_split_by_function(file, goroutines, trace):
         assert {s["frames"][0]["func"] for s in running} == set(spent)
     assert deviation(some, all_, 0.25) < SIGMAS
     assert_graph_shows_it(file, rows)
+    assert_users(file, trace)
+
+
+def assert_users(file, trace):
+    """Each sample is of the program, of the runtime or of none, as Go's reader has it."""
+    seen = json.loads(gospect.run("report", file, "--by", "machine", "-f", "json").ok().text)
+    samples = {user["name"]: user["samples"] for user in seen["cpu"]}
+    nobody = sum(n for name, n in samples.items() if name.startswith("[") or name == "between goroutines")
+    assert sum(samples.values()) == len(trace["samples"])
+    assert nobody == sum(s["g"] == -1 for s in trace["samples"])
+    assert samples["goroutines of the program"] > 100
+    assert sum(user["ns"] for user in seen["cpu"]) == pytest.approx(seen["kernel"]["cpu_ns"], abs=20)
 
 
 def assert_graph_shows_it(file, rows):

@@ -63,6 +63,7 @@ enum {
 	AGENT_TRACEPARENT = 55,    /* a W3C traceparent of version 00 has so many */
 	AGENT_REQUEST_BYTES = 384, /* all of it is no longer */
 	AGENT_MAX_ROUTE = 200,
+	AGENT_MAX_PATTERNS = 16, /* of routers within one another */
 	AGENT_MAX_HEADERS = 256, /* places in a header's map that are looked at */
 };
 
@@ -138,6 +139,10 @@ enum agent_entry_kind {
 	ENTRY_STATUS,      /* a server writes the status, RBX, of a response */
 	ENTRY_GRPC_STATUS, /* likewise, a *status.Status of grpc-go, RCX */
 	ENTRY_ROUTE, /* a router has found the pattern of a request: a string in RCX and RDI */
+	ENTRY_ROUTE_FIELD, /* likewise: a string in a structure, whose address is in RBX */
+	/* Likewise: in a context of go-chi or gin, which is the function's second argument. */
+	ENTRY_ROUTE_CHI,
+	ENTRY_ROUTE_GIN,
 };
 
 /* Where a call has its *http.Request, or the like. */
@@ -146,6 +151,7 @@ enum agent_request_place {
 	REQUEST_IN_RCX,
 	REQUEST_IN_RDI,
 	REQUEST_OF_GRPC, /* a stream of grpc-go's transport, in RDI */
+
 };
 
 /* A probe site where a request entry point begins or returns, or where more of a request becomes
@@ -154,8 +160,14 @@ struct agent_entry_site {
 	uint16_t entry_point; /* in agent_sites.entry_points; of a call and a return */
 	uint8_t kind;         /* enum agent_entry_kind */
 	uint8_t request;      /* enum agent_request_place; of a call */
-	uint32_t frame;       /* bytes from SP, as it is there, to the return address */
+	/* Bytes from SP, as it is there, to the return address; of ENTRY_ROUTE_FIELD AGENT_FIELD().
+	 */
+	uint32_t frame;
 };
+
+/* Where a string is: at `text` in a structure, or, if `pointer` is not 0, in the one to which that
+ * structure has a pointer at `pointer - 1`. */
+#define AGENT_FIELD(pointer, text) ((uint32_t)(pointer) << 16 | (text))
 
 /* How the runtime keeps a map[string][]string. */
 enum agent_map_kind {
@@ -174,6 +186,9 @@ struct agent_http {
 	uint32_t grpc_code;
 	/* Addresses of types: *google.golang.org/grpc/peer.Peer, *net.TCPAddr; 0: not known. */
 	uint64_t grpc_peer, tcp_address;
+	/* In github.com/go-chi/chi.Context: the last pattern, and all of them; 0: not known. */
+	uint32_t chi_pattern, chi_patterns;
+	uint32_t gin_path, gin_engine; /* likewise, in github.com/gin-gonic/gin.Context */
 };
 
 /*

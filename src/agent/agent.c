@@ -654,6 +654,46 @@ NOINLINE void record_route(const struct call *c, uint64_t data, uint64_t length)
 	record_end(c, agent_string_copy(c->shared, data, length, AGENT_MAX_ROUTE, at));
 }
 
+NOINLINE void record_route_field(const struct call *c, const struct agent_entry_site *site)
+{
+	const struct go_string *route = agent_route_field(c->shared, c->r->rbx, site->frame);
+
+	if (route)
+		record_route(c, route->data, route->length);
+}
+
+/* The caller's frame has room for the arguments, behind the return address. The compiler keeps an
+ * argument there while it calls others. */
+INLINE uint64_t argument(const struct call *c, const struct agent_entry_site *site, uint32_t n)
+{
+	return word(c->sp + site->frame, 8 + 8 * n);
+}
+
+NOINLINE void record_gin_route(const struct call *c, const struct agent_entry_site *site)
+{
+	const struct go_string *path =
+		agent_gin_path(c->shared, argument(c, site, 1), argument(c, site, 0));
+
+	if (path)
+		record_route(c, path->data, path->length);
+}
+
+NOINLINE void record_chi_route(const struct call *c, const struct agent_entry_site *site)
+{
+	const struct go_slice *patterns = agent_chi_patterns(c->shared, argument(c, site, 1));
+	uint8_t *length, *end;
+
+	if (!patterns)
+		return;
+	length = record_begin(c, RECORD_ROUTE, AGENT_MAX_RECORD + AGENT_MAX_ROUTE);
+	if (!length)
+		return;
+	length = put(length, goid(c, c->g));
+	end = agent_chi_copy(c->shared, patterns, length + 2);
+	*(volatile uint16_t *)length = two_bytes(end - length - 2);
+	record_end(c, end);
+}
+
 /* 1xx are not a response's last status, except of one that changes the protocol. */
 NOINLINE void record_status(const struct call *c, uint64_t status)
 {
@@ -693,6 +733,12 @@ NOINLINE void on_entry_point(const struct call *c)
 		record_grpc_status(c, c->r->rcx);
 	else if (site->kind == ENTRY_ROUTE)
 		record_route(c, c->r->rcx, c->r->rdi);
+	else if (site->kind == ENTRY_ROUTE_FIELD)
+		record_route_field(c, site);
+	else if (site->kind == ENTRY_ROUTE_CHI)
+		record_chi_route(c, site);
+	else if (site->kind == ENTRY_ROUTE_GIN)
+		record_gin_route(c, site);
 	else
 		on_call(c, site);
 }

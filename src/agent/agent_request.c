@@ -6,12 +6,6 @@
 /* internal/abi.MapGroupSlots and the bit of a control byte whose slot has nothing. */
 enum { SLOTS = 8, NO_KEY = 0x80, MAX_DIRECTORY = 16, MAX_CONTEXTS = 24, MOST_KEYS = 1 << 16 };
 
-struct go_slice {
-	uint64_t items;
-	uint64_t length;
-	uint64_t capacity;
-};
-
 /* Of a map[string][]string, up to Go 1.23. */
 struct header_bucket {
 	uint8_t tophash[SLOTS];
@@ -344,4 +338,60 @@ int agent_grpc_status(const struct agent_shared *sh, uint64_t status, uint32_t *
 		return 0;
 	*ret = message ? *(const uint32_t *)(message + at) : 0;
 	return 1;
+}
+
+/* ---- routers ---- */
+
+const struct go_string *agent_route_field(const struct agent_shared *sh, uint64_t address,
+					  uint32_t place)
+{
+	uint32_t pointer = place >> 16, text = place & 0xffff;
+	const uint64_t *to = pointer ? structure(sh, address + pointer - 1, sizeof(*to)) : &address;
+
+	return to ? structure(sh, *to + text, sizeof(struct go_string)) : 0;
+}
+
+const struct go_slice *agent_chi_patterns(const struct agent_shared *sh, uint64_t context)
+{
+	uint32_t one = sh->http.chi_pattern, all = sh->http.chi_patterns;
+	const struct go_string *last = one ? structure(sh, context + one, sizeof(*last)) : 0;
+	const struct go_slice *list = one ? structure(sh, context + all, sizeof(*list)) : 0;
+	const struct go_string *items;
+	uint64_t n = list ? list->length : 0;
+
+	if (!last || !n || n > AGENT_MAX_PATTERNS || !last->length)
+		return 0;
+	items = structure(sh, list->items, n * sizeof(*items));
+	if (!items || items[n - 1].data != last->data || items[n - 1].length != last->length)
+		return 0;
+	return list;
+}
+
+const struct go_string *agent_gin_path(const struct agent_shared *sh, uint64_t context,
+				       uint64_t engine)
+{
+	uint32_t path = sh->http.gin_path;
+	const uint64_t *of = path ? structure(sh, context + sh->http.gin_engine, sizeof(*of)) : 0;
+
+	return of && *of == engine ? structure(sh, context + path, sizeof(struct go_string)) : 0;
+}
+
+uint8_t *agent_chi_copy(const struct agent_shared *sh, const struct go_slice *list, uint8_t *at)
+{
+	const struct go_string *items = (const void *)list->items;
+	uint8_t *begin = at;
+
+	for (uint64_t i = 0; i < list->length && i < AGENT_MAX_PATTERNS; i++) {
+		uint64_t left = AGENT_MAX_ROUTE - (at - begin);
+		uint64_t n = items[i].length < left ? items[i].length : left;
+		const uint8_t *from = n ? agent_memory(sh, items[i].data, n) : 0;
+
+		if (!from)
+			break;
+		if (at - begin >= 2 && at[-1] == '*' && at[-2] == '/' && from[0] == '/')
+			at -= 2;
+		copy_bytes(at, from, n);
+		at += n;
+	}
+	return at;
 }

@@ -6,6 +6,13 @@
 #define AGENT_AGENT_REQUEST_H
 
 #include "agent/abi.h"
+#include "labels/go_memory.h"
+
+struct go_slice {
+	uint64_t items;
+	uint64_t length;
+	uint64_t capacity;
+};
 
 /* In RECORD_REQUEST. */
 enum agent_request_part {
@@ -46,6 +53,25 @@ uint8_t *agent_grpc_copy(const struct agent_shared *shared, uint64_t stream, uin
  */
 int agent_grpc_status(const struct agent_shared *shared, uint64_t status, uint32_t *ret)
 	__attribute__((visibility("hidden")));
+
+/* The string at AGENT_FIELD() in the structure; 0: it may not be read. */
+const struct go_string *agent_route_field(const struct agent_shared *shared, uint64_t structure,
+					  uint32_t place) __attribute__((visibility("hidden")));
+
+/*
+ * The patterns of a *chi.Context, a slice of strings; 0: it is none, or has no pattern. The context
+ * has the last one twice. That shows that it is one.
+ */
+const struct go_slice *agent_chi_patterns(const struct agent_shared *shared, uint64_t context)
+	__attribute__((visibility("hidden")));
+/* Copies them as one, without a "/" and a star that another pattern follows: at most
+ * AGENT_MAX_ROUTE bytes. Returns the end. */
+uint8_t *agent_chi_copy(const struct agent_shared *shared, const struct go_slice *patterns,
+			uint8_t *at) __attribute__((visibility("hidden")));
+
+/* The path of the route of a *gin.Context, which belongs to this *gin.Engine; 0: it does not. */
+const struct go_string *agent_gin_path(const struct agent_shared *shared, uint64_t context,
+				       uint64_t engine) __attribute__((visibility("hidden")));
 
 /* Likewise, a length, in one or two bytes, and at most so many bytes of a string. */
 uint8_t *agent_string_copy(const struct agent_shared *shared, uint64_t data, uint64_t length,

@@ -30,9 +30,10 @@ struct search {
 	size_t clients_found, clients_hooked;
 	struct hooks *hooks;
 	struct target_maps maps;
-	struct map names; /* a name's address in the table -> UNKNOWN ... */
-	size_t matched;   /* functions, by `root` */
-	size_t inlined;   /* calls of such functions */
+	struct type_data types; /* once they are needed */
+	struct map names;       /* a name's address in the table -> UNKNOWN ... */
+	size_t matched;         /* functions, by `root` */
+	size_t inlined;         /* calls of such functions */
 	size_t lines;
 };
 
@@ -124,6 +125,8 @@ static unsigned int arguments_of(const struct request_function *of)
 {
 	if (is_status(of))
 		return of->kind == ENTRY_STATUS ? SITE_RBX : SITE_RCX;
+	if (of && of->kind == ENTRY_ROUTE_FIELD)
+		return SITE_RBX;
 	if (of && of->request)
 		return of->request == REQUEST_IN_RCX ? SITE_RCX : SITE_RDI;
 	return 0;
@@ -131,9 +134,12 @@ static unsigned int arguments_of(const struct request_function *of)
 
 static unsigned int sites_of(const struct request_function *of)
 {
-	if (is_status(of))
+	if (is_status(of) || (of && of->kind == ENTRY_ROUTE_FIELD))
 		return SITE_BEGIN;
-	return of && of->kind == ENTRY_ROUTE ? SITE_RETURNS : SITE_BEGIN | SITE_RETURNS;
+	return of && (of->kind == ENTRY_ROUTE || of->kind == ENTRY_ROUTE_CHI ||
+		      of->kind == ENTRY_ROUTE_GIN)
+		       ? SITE_RETURNS
+		       : SITE_BEGIN | SITE_RETURNS;
 }
 
 static bool add_site(const struct search *s, const struct go_func *f, const struct probe_site *site,
@@ -221,7 +227,7 @@ static struct error *must_check hook(struct search *s, const struct go_func *f,
 				      arguments_of(of), &ends);
 	if (err)
 		return err;
-	if (is_status(of) && ends.changed & arguments_of(of))
+	if (of && of->kind != ENTRY_CALL && ends.changed & arguments_of(of))
 		why = "has moved its arguments";
 	else
 		why = add_sites(s, f, &ends, of);
@@ -233,12 +239,34 @@ static struct error *must_check hook(struct search *s, const struct go_func *f,
 	return NULL;
 }
 
+/* Says where the string is that the function's hook reads. */
+static struct error *must_check set_field(struct search *s, const struct request_function *of,
+					  size_t first)
+{
+	struct error *err = NULL;
+	uint32_t place;
+
+	if (!s->types.bytes)
+		err = type_data_read(s->t, s->img, s->minor, &s->types);
+	if (err)
+		return err;
+	/* The agent reads nothing where nothing can be. */
+	if (!request_function_field(of, &s->types, &place))
+		place = AGENT_FIELD(0, UINT16_MAX);
+	for (size_t i = first; i < s->hooks->site_count; i++)
+		s->hooks->entry_sites[i - HOOKS].frame = place;
+	return NULL;
+}
+
 /* A function in which more of a request becomes known. */
 static struct error *must_check add_fact(struct search *s, const struct go_func *f,
 					 const struct request_function *of)
 {
+	size_t first = s->hooks->site_count;
 	struct error *err = hook(s, f, of);
 
+	if (!err && of->kind == ENTRY_ROUTE_FIELD)
+		err = set_field(s, of, first);
 	if (!err || err->code != ERROR_UNSUPPORTED)
 		return err;
 	strbuf_addf(&s->hooks->left_out, "%.*s %s: cannot be hooked; requests lack %s\n", MAX_NAME,
@@ -393,5 +421,6 @@ struct error *entry_points_find(struct target *t, const struct image *img,
 	regfree(&s.clients);
 	map_release(&s.names);
 	target_maps_release(&s.maps);
+	type_data_release(&s.types);
 	return err;
 }

@@ -8,6 +8,28 @@
 
 enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
 
+/* Fields, one within the other; a pointer leads on to the next. */
+struct route_field {
+	const char *package, *type, *field; /* NULL: no more */
+	bool is_pointer;
+};
+
+static const struct route_field echo_path[] = {
+	{"github.com/labstack/echo/v4", "echo.context", "path"},
+	{NULL},
+};
+static const char gorilla[] = "github.com/gorilla/mux";
+static const struct route_field gorilla_path[] = {
+	{gorilla, "mux.Route", "routeConf"},
+	{gorilla, "mux.routeConf", "regexp"},
+	{gorilla, "mux.routeRegexpGroup", "path", true},
+	{gorilla, "mux.routeRegexp", "template"},
+	{NULL},
+};
+
+/* (*node).FindRoute(context, ...) has added the pattern to the context when it returns. */
+static const char *const chi_packages[] = {"github.com/go-chi/chi/v5", "github.com/go-chi/chi"};
+
 /*
  * serverHandler.ServeHTTP(w, r): the server, an interface and the request are in RAX, RBX, RCX and
  * RDI. The library's HTTP/2 calls it as well. (*serverConn).runHandler(w, r, handler): RAX, RBX,
@@ -41,6 +63,17 @@ static const struct request_function functions[] = {
 	{"net/http.(*ServeMux).Handler", OLDEST, 21, ENTRY_ROUTE, 0, "a route"},
 	{"net/http.(*ServeMux).findHandler", 22, NEWEST, ENTRY_ROUTE, 0, "a route"},
 	{"net/http.(*serveMux121).findHandler", 22, NEWEST, ENTRY_ROUTE, 0, "a route"},
+	{"github.com/gin-gonic/gin.(*Engine).handleHTTPRequest", OLDEST, NEWEST, ENTRY_ROUTE_GIN, 0,
+	 "a route"},
+	{"github.com/labstack/echo/v4.(*Echo).add.func1", OLDEST, NEWEST, ENTRY_ROUTE_FIELD, 0,
+	 "a route", echo_path},
+	{"github.com/gorilla/mux.requestWithRoute", OLDEST, NEWEST, ENTRY_ROUTE_FIELD, 0, "a route",
+	 gorilla_path},
+	{"github.com/gorilla/mux.requestWithRouteAndVars", OLDEST, NEWEST, ENTRY_ROUTE_FIELD, 0,
+	 "a route", gorilla_path},
+	{"github.com/go-chi/chi/v5.(*node).FindRoute", OLDEST, NEWEST, ENTRY_ROUTE_CHI, 0,
+	 "a route"},
+	{"github.com/go-chi/chi.(*node).FindRoute", OLDEST, NEWEST, ENTRY_ROUTE_CHI, 0, "a route"},
 };
 
 /* Also of a vendored package. */
@@ -62,7 +95,9 @@ static bool may_be_one(const char *name)
 			!strcmp(last, ".WriteHeader") || !strcmp(last, ".writeHeader") ||
 			!strcmp(last, ".Handler") || !strcmp(last, ".findHandler") ||
 			!strcmp(last, ".handleStream") || !strcmp(last, ".WriteStatus") ||
-			!strcmp(last, ".writeStatus"));
+			!strcmp(last, ".writeStatus") || !strcmp(last, ".FindRoute") ||
+			!strcmp(last, ".handleHTTPRequest") || !strcmp(last, ".func1") ||
+			!strncmp(last, ".requestWithRoute", 17));
 }
 
 const struct request_function *request_function_of(const char *name, int minor)
@@ -106,31 +141,82 @@ static void find_peer(const struct type_data *types, struct agent_http *ret)
 	ret->tcp_address = type_data_pointer(types, address);
 }
 
-static bool has_grpc(const struct image *img)
+/* Go to the end of the structure, which has fewer than 64 KB. */
+bool request_function_field(const struct request_function *of, const struct type_data *types,
+			    uint32_t *ret)
+{
+	uint32_t offset, sum = 0, pointer = 0;
+
+	for (const struct route_field *f = of->field; f->field; f++) {
+		uint64_t type = type_data_structure(types, f->package, f->type);
+
+		if (!type || !type_data_field(types, type, f->field, &offset))
+			return false;
+		sum += offset;
+		if (!f->is_pointer)
+			continue;
+		pointer = sum + 1;
+		sum = 0;
+	}
+	*ret = AGENT_FIELD(pointer, sum);
+	return sum < 1 << 16 && pointer < 1 << 16;
+}
+
+static void find_chi(const struct type_data *types, struct agent_http *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(chi_packages) && !ret->chi_pattern; i++) {
+		uint64_t context = type_data_structure(types, chi_packages[i], "chi.Context");
+		uint32_t one, all;
+
+		if (context && type_data_field(types, context, "routePattern", &one) &&
+		    type_data_field(types, context, "RoutePatterns", &all)) {
+			ret->chi_pattern = one;
+			ret->chi_patterns = all;
+		}
+	}
+}
+
+static void find_gin(const struct type_data *types, struct agent_http *ret)
+{
+	uint64_t context = type_data_structure(types, "github.com/gin-gonic/gin", "gin.Context");
+	uint32_t path, engine;
+
+	if (!context || !type_data_field(types, context, "fullPath", &path) ||
+	    !type_data_field(types, context, "engine", &engine))
+		return;
+	ret->gin_path = path;
+	ret->gin_engine = engine;
+}
+
+static bool has_their_types(const struct image *img)
 {
 	struct go_func f;
 
 	for (size_t i = 0; i < img->functions.count; i++)
 		if (pclntab_function(&img->functions, i, &f) &&
-		    strstr(f.name, "google.golang.org/grpc.(*Server)."))
+		    (strstr(f.name, "google.golang.org/grpc.(*Server).") ||
+		     strstr(f.name, "github.com/go-chi/chi") ||
+		     strstr(f.name, "github.com/gin-gonic/gin")))
 			return true;
 	return false;
 }
 
-/* What differs by version of grpc-go, and of the compiler of protocol buffers. */
-static struct error *must_check grpc_layout(struct target *t, const struct image *img,
-					    const struct golayout *lay, struct agent_http *ret)
+/* What differs by version of grpc-go, of the compiler of protocol buffers, of chi and gin. */
+static struct error *must_check other_layouts(struct target *t, const struct image *img,
+					      const struct golayout *lay, struct agent_http *ret)
 {
 	_cleanup_type_data_ struct type_data types = {0};
 	uint64_t status;
 	struct error *err;
 
-	if (!has_grpc(img))
+	if (!has_their_types(img))
 		return NULL;
 	err = type_data_read(t, img, lay->minor, &types);
 	if (err)
 		return err;
 	find_peer(&types, ret);
+	find_chi(&types, ret);
+	find_gin(&types, ret);
 	status = type_data_structure(&types, "google.golang.org/genproto/googleapis/rpc/status",
 				     "status.Status");
 	if (status && !type_data_field(&types, status, "Code", &ret->grpc_code))
@@ -159,5 +245,5 @@ struct error *request_layout(struct target *t, const struct image *img, const st
 		ret->map_kind = MAP_OF_BUCKETS;
 	else if (has_experiment(img, "mapsplitgroup"))
 		ret->map_kind = MAP_OF_SPLIT_GROUPS;
-	return grpc_layout(t, img, lay, ret);
+	return other_layouts(t, img, lay, ret);
 }

@@ -60,6 +60,10 @@ struct error *type_data_read(struct target *t, const struct image *img, int mino
 		return err;
 	types.bytes = malloc(types.size + 1);
 	err = types.bytes ? target_read(t, types.start, types.bytes, types.size) : &error_no_memory;
+	if (err && err->code == ERROR_FAULT) {
+		types.size = 0;
+		err = NULL;
+	}
 	if (err)
 		type_data_release(&types);
 	else

@@ -345,6 +345,82 @@ static void the_code_of_a_grpc_status_is_read(void **state)
 	assert_false(agent_grpc_status(&f->shared, put(f, &ok, sizeof(ok)), &code));
 }
 
+enum { CHI_PATTERN = 16, CHI_PATTERNS = 32 };
+
+static uint64_t put_chi(struct fixture *f, const char *const *patterns, int n, const char *last)
+{
+	struct text items[20], one = put_text(f, last);
+	uint64_t context[8] = {0};
+
+	for (int i = 0; i < n; i++)
+		items[i] = put_text(f, patterns[i]);
+	if (n && !strcmp(patterns[n - 1], last))
+		one = items[n - 1];
+	memcpy(context + CHI_PATTERN / 8, &one, sizeof(one));
+	context[CHI_PATTERNS / 8] = put(f, items, sizeof(items));
+	context[CHI_PATTERNS / 8 + 1] = n;
+	f->shared.http.chi_pattern = CHI_PATTERN;
+	f->shared.http.chi_patterns = CHI_PATTERNS;
+	return put(f, context, sizeof(context));
+}
+
+static void assert_chi(const char *const *patterns, int n, const char *last, const char *want)
+{
+	struct fixture *f = make(MAP_OF_GROUPS);
+	uint64_t context = put_chi(f, patterns, n, last);
+	const struct go_slice *list = agent_chi_patterns(&f->shared, context);
+
+	assert_int_equal(list != NULL, want != NULL);
+	if (!want)
+		return;
+	f->size = agent_chi_copy(&f->shared, list, f->copied) - f->copied;
+	assert_copied(f, want);
+}
+
+static void of_a_chi_context_all_patterns_are_copied_as_one(void **state)
+{
+	const char *const nested[] = {"/api/*", "/users/*", "/{id}"};
+	const char *many[17];
+	char is_long[AGENT_MAX_ROUTE + 1] = "";
+
+	assert_chi(nested, 3, "/{id}", "/api/users/{id}");
+	assert_chi(nested, 1, "/api/*", "/api/*");
+	assert_chi(nested, 2, "/{id}", NULL); /* not its last one: it is no context */
+	assert_chi(nested, 0, "/{id}", NULL);
+	for (int i = 0; i < 17; i++)
+		many[i] = "/0123456789012345678901234567";
+	assert_chi(many, 17, many[16], NULL);
+	while (strlen(is_long) + 29 <= AGENT_MAX_ROUTE)
+		strcat(is_long, many[0]);
+	strncat(is_long, many[0], AGENT_MAX_ROUTE - strlen(is_long));
+	assert_chi(many, 16, many[15], is_long);
+}
+
+static void a_route_is_read_where_its_place_says(void **state)
+{
+	struct fixture *f = make(MAP_OF_GROUPS);
+	struct text text = put_text(f, "/a");
+	uint64_t inner[4] = {0}, outer[4] = {0}, address;
+	const struct go_string *s;
+
+	memcpy(inner + 2, &text, sizeof(text));
+	outer[3] = put(f, inner, sizeof(inner));
+	address = put(f, outer, sizeof(outer));
+	s = agent_route_field(&f->shared, outer[3], AGENT_FIELD(0, 16));
+	assert_int_equal(s->data, text.data);
+	s = agent_route_field(&f->shared, address, AGENT_FIELD(24 + 1, 16));
+	assert_int_equal(s->data, text.data);
+	assert_null(agent_route_field(&f->shared, address, AGENT_FIELD(16 + 1, 16)));
+	assert_null(agent_route_field(&f->shared, address, AGENT_FIELD(0, UINT16_MAX)));
+
+	f->shared.http.gin_path = 16;
+	f->shared.http.gin_engine = 0;
+	inner[0] = 7;
+	address = put(f, inner, sizeof(inner));
+	assert_int_equal(agent_gin_path(&f->shared, address, 7)->data, text.data);
+	assert_null(agent_gin_path(&f->shared, address, 8));
+}
+
 /* Whatever lies where a request should be, nothing is read that may not be, and nothing takes
  * long. */
 static void any_bytes_are_survived(void **state)
@@ -355,6 +431,7 @@ static void any_bytes_are_survived(void **state)
 	for (int round = 0; round < 30000; round++) {
 		struct fixture *f = make(round % 3);
 		uint64_t *words = (uint64_t *)f->heap;
+		const struct go_slice *list;
 		uint32_t code;
 
 		for (int i = 0; i < 400; i++) {
@@ -367,6 +444,13 @@ static void any_bytes_are_survived(void **state)
 		f->shared.http.grpc_peer = f->shared.http.tcp_address = words[random() % 400];
 		f->shared.http.grpc_code = 8 + random() % 2 * 32;
 		agent_grpc_status(&f->shared, words[random() % 400], &code);
+		f->shared.http.chi_pattern = f->shared.http.gin_path = 8;
+		f->shared.http.chi_patterns = 24;
+		agent_gin_path(&f->shared, words[random() % 400], words[random() % 400]);
+		agent_route_field(&f->shared, words[random() % 400], random());
+		list = agent_chi_patterns(&f->shared, words[random() % 400]);
+		if (list)
+			agent_chi_copy(&f->shared, list, f->copied);
 		copy(f, (uint64_t)f->heap + random() % 3000 / 8 * 8);
 		copy(f, (uint64_t)f->heap + HEAP - 8);
 		copy(f, (uint64_t)forbidden);
@@ -384,6 +468,8 @@ int main(void)
 		cmocka_unit_test(a_map_of_groups_is_searched),
 		cmocka_unit_test(of_a_stream_the_peer_is_copied),
 		cmocka_unit_test(the_code_of_a_grpc_status_is_read),
+		cmocka_unit_test(of_a_chi_context_all_patterns_are_copied_as_one),
+		cmocka_unit_test(a_route_is_read_where_its_place_says),
 		cmocka_unit_test(of_a_stream_the_method_and_the_metadata_are_copied),
 		cmocka_unit_test(any_bytes_are_survived),
 	};

@@ -72,7 +72,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target --core $output --growth --exact --max-pause -h --help" -- "$cur"))
 		;;
 	heap)
-		COMPREPLY=($(compgen -W "$target --core $output --kind --live --retained -n --rows -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --core $output --kind --live --retained --exact --max-pause -n --rows -h --help" -- "$cur"))
 		;;
 	memory)
 		COMPREPLY=($(compgen -W "$target --core $output -n --rows -h --help" -- "$cur"))

@@ -9,6 +9,7 @@
 #include "cli/look.h"
 
 struct holding {
+	const struct exact_options *exact;
 	enum gospect_format format;
 	uint32_t rows;
 };
@@ -56,9 +57,9 @@ static void cleanup_retained_handle(struct gospect_retained **r)
 	gospect_retained_destroy(*r);
 }
 
-static struct error *find_and_write(void *verb, const struct cli_target *s, struct outfile *out)
+static struct error *find_and_write(const struct holding *h, const struct cli_target *s,
+				    struct outfile *out)
 {
-	const struct holding *h = verb;
 	const struct gospect_retained_options how = {.size = sizeof(how), .rows = h->rows};
 	_cleanup_(cleanup_retained_handle) struct gospect_retained *retained = NULL;
 	struct error *err = library_error(gospect_retained_find(s->handle, &how, &retained));
@@ -68,14 +69,32 @@ static struct error *find_and_write(void *verb, const struct cli_target *s, stru
 	return library_error(gospect_retained_write(retained, h->format, output_sink(out)));
 }
 
-struct error *heap_retained(struct common_options *request, uint32_t rows, int *ret)
+/* Writing reads objects, too. */
+static struct error *look(void *verb, const struct cli_target *s, struct outfile *out)
 {
-	struct holding h = {.rows = rows};
-	struct error *err = choose_format(&request->output, &h.format);
+	const struct holding *h = verb;
+	struct error *err = exact_begin(h->exact, s), *lost;
+
+	if (err)
+		return err;
+	err = find_and_write(h, s, out);
+	lost = exact_end(h->exact, s);
+	error_destroy(lost ? err : NULL);
+	return lost ? lost : err;
+}
+
+struct error *heap_retained(struct common_options *request, const struct exact_options *exact,
+			    uint32_t rows, int *ret)
+{
+	struct holding h = {.exact = exact, .rows = rows};
+	struct error *err = exact_options_check(exact, "heap --retained");
+
+	if (!err)
+		err = choose_format(&request->output, &h.format);
 
 	if (err)
 		return err;
 	request->target.reads_alone = true;
 	request->target.completes = true;
-	return look_once(request, find_and_write, &h, ret);
+	return look_once(request, look, &h, ret);
 }

@@ -17,6 +17,7 @@ enum { KEY_KIND = 0x7200, KEY_LIVE, KEY_RETAINED };
 
 struct heap_verb {
 	struct common_options request;
+	struct exact_options exact;
 	struct gospect_heap_options how;
 	struct report_table table;
 	enum gospect_format format; /* GOSPECT_TEXT, GOSPECT_JSON: tables */
@@ -72,6 +73,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
 		state->child_inputs[1] = &v->request.target;
+		state->child_inputs[2] = &v->exact;
 		return 0;
 	case KEY_KIND:
 		v->has_kind = true;
@@ -92,6 +94,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_child children[] = {{&common_options_without_filter_argp, 0, NULL, 0},
 					     {&target_options_core_argp, 0, NULL, 0},
+					     {&exact_options_argp, 0, NULL, 0},
 					     {0}};
 
 static const struct argp argp = {
@@ -100,7 +103,8 @@ static const struct argp argp = {
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
 	"Prints a profile that the Go runtime of a program keeps by itself: memory in use by the "
 	"stacks that allocated it, and others. The values are those that the program's own "
-	"/debug/pprof has; it does not need to have that. The program is not stopped.\v"
+	"/debug/pprof has; it does not need to have that. The program is not stopped without "
+	"--exact.\v"
 	"Formats: text and json (a table), debug1 and debug2 (the text of /debug/pprof/NAME?debug=1 and 2), pprof "
 	"(.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html).\n"
 	"\n"
@@ -136,6 +140,10 @@ static struct error *check(struct heap_verb *v)
 {
 	struct error *err = target_options_check(&v->request.target, "heap");
 
+	if (!err && (v->exact.exact || v->exact.max_pause > 0))
+		return error_format(
+			ERROR_USAGE,
+			"heap: --exact needs --retained: a profile that the runtime keeps is exact without a stop");
 	if (!err && v->how.live && v->how.kind > GOSPECT_ALLOCS)
 		return error_format(ERROR_USAGE,
 				    "heap: --live needs the kind heap or allocs; leave out --kind");
@@ -209,7 +217,7 @@ static struct error *run_retained(struct heap_verb *v, int *ret)
 	if (!err && (v->has_kind || v->how.live))
 		return error_format(ERROR_USAGE, "heap: --retained and %s are mutually exclusive",
 				    v->has_kind ? "--kind" : "--live");
-	return err ? err : heap_retained(&v->request, (uint32_t)v->table.rows, ret);
+	return err ? err : heap_retained(&v->request, &v->exact, (uint32_t)v->table.rows, ret);
 }
 
 static struct error *run_heap(struct heap_verb *v, int *ret)
@@ -232,8 +240,10 @@ static struct error *run(int argc, char **argv, int *ret)
 	struct heap_verb v = {.request.target = {.reads_cores = true, .confines = true},
 			      .table.rows = 30};
 	bool help;
-	struct error *err = parse_options(&argp, "heap", argc, argv, &v, &help);
+	struct error *err;
 
+	v.exact.target = &v.request.target;
+	err = parse_options(&argp, "heap", argc, argv, &v, &help);
 	return err || help ? err : run_heap(&v, ret);
 }
 

@@ -62,7 +62,7 @@ static void say_what_is_missing(const struct gospect_target *t, const struct ret
 static struct error *must_check find(struct gospect_target *t, struct gospect_retained *r)
 {
 	const struct retained_options how = {.stop = t->cancel,
-					     .is_exact = target_core(t->target),
+					     .is_exact = target_stands_still(t->target),
 					     .strings = MOST_STRINGS};
 	struct error *err = target_check_cancel(t);
 

@@ -7,6 +7,8 @@
  * other objects are arrays of references with one element for each word, null where the word is no
  * pointer: so their sizes are right. An interior pointer leads to the object that it is in.
  *
+ * Readers want all names and classes before the dump itself, which is in segments at the end.
+ *
  * Roots: global variables are static fields of the class `globals`; a goroutine is a thread, and
  * the functions of its variables are the frames of its stack.
  */
@@ -16,6 +18,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "retained/retained.h"
 
 enum record_tag {
@@ -51,7 +54,8 @@ enum java_type { JAVA_OBJECT = 2, JAVA_BYTE = 8, JAVA_LONG = 11 };
 #define FIRST_THREAD 0x7000000000000000ull
 
 struct hprof_class {
-	uint64_t id;       /* 0: not written yet */
+	uint64_t id;
+	uint64_t size;     /* bytes of the largest of its objects; 0: it has none */
 	uint32_t words;    /* fields; 0: its objects are arrays */
 	uint8_t *pointers; /* a bit for each field */
 };
@@ -112,7 +116,7 @@ static uint64_t write_text(struct hprof *h, const char *text)
 	_cleanup_strbuf_ struct strbuf sb = STRBUF_INIT;
 
 	put(&sb, ++h->texts, 8);
-	strbuf_adds(&sb, text);
+	utf8_add(&sb, text, strlen(text));
 	write_record(h, TAG_TEXT, &sb);
 	return h->texts;
 }
@@ -207,7 +211,7 @@ static void class_with_fields(struct hprof *h, struct hprof_class *c,
 	}
 }
 
-static void make_class(struct hprof *h, uint32_t number, uint64_t size)
+static void make_class(struct hprof *h, uint32_t number)
 {
 	const struct object_type *o = &h->r->table.items[number];
 	struct hprof_class *c = &h->of_type[number];
@@ -215,24 +219,40 @@ static void make_class(struct hprof *h, uint32_t number, uint64_t size)
 	_cleanup_strbuf_ struct strbuf name = STRBUF_INIT;
 	const char *text = holder_tree_type(&h->r->holders, number);
 
-	end_segment(h);
-	if (o->form == FORM_VALUE && size / 8 <= MOST_FIELDS)
+	if (o->form == FORM_VALUE && c->size / 8 <= MOST_FIELDS)
 		h->err = runtime_types_get(&h->r->types, o->type, &type);
 	if (h->err)
 		return;
 	/* "[]T" is an array of T in Java's words; any other object is one of its own type. */
 	strbuf_addf(&name, type ? "%s" : "[L%s;", o->form == FORM_ARRAY ? text + 2 : text);
 	c->id = load_class(h, name.data);
-	if (!type || !size) {
+	if (!type) {
 		plain_class(h, c->id);
 		return;
 	}
-	c->words = (uint32_t)(size / 8);
+	c->words = (uint32_t)(c->size / 8);
 	c->pointers = calloc(1, c->words / 8 + 1);
 	if (c->pointers)
 		class_with_fields(h, c, type);
 	else
 		h->err = &error_no_memory;
+}
+
+static void take_size(void *arg, uint32_t rank, const struct object_span *span, uint32_t index)
+{
+	struct hprof *h = arg;
+	struct hprof_class *c = &h->of_type[h->r->object_types[rank]];
+	uint64_t size = span->object_size - object_graph_header(&h->r->graph, span);
+
+	c->size = size > c->size ? size : c->size;
+}
+
+static void make_classes(struct hprof *h)
+{
+	object_graph_each(&h->r->graph, take_size, h);
+	for (uint32_t i = 0; i < h->r->table.count && !h->err; i++)
+		if (h->of_type[i].size)
+			make_class(h, i);
 }
 
 /* ---- objects ---- */
@@ -280,21 +300,12 @@ static void put_references(struct hprof *h, uint64_t id, const struct hprof_clas
 
 static void end_object(struct hprof *h)
 {
-	uint32_t number;
-	struct hprof_class *c;
+	const struct hprof_class *c;
 
 	if (!h->is_open || h->err)
 		return;
 	h->is_open = false;
-	number = type_number(h, h->object);
-	c = &h->of_type[number];
-	/* All values of a type have blocks of one size. */
-	if (!c->id)
-		make_class(h, number,
-			   h->object.span->object_size -
-				   object_graph_header(&h->r->graph, h->object.span));
-	if (h->err)
-		return;
+	c = &h->of_type[type_number(h, h->object)];
 	if (c->words)
 		put_instance(h, heap_object_address(h->object), c);
 	else
@@ -434,7 +445,6 @@ static size_t write_globals(struct hprof *h, size_t first)
 	uint64_t id;
 	size_t count = 0, i;
 
-	end_segment(h);
 	id = load_class(h, "globals");
 	for (i = first; i < l->edge_count && count < MOST_STATICS; i++) {
 		const struct root *root = &l->items[l->edges[i].root];
@@ -534,7 +544,6 @@ static void write_goroutines(struct hprof *h, const struct hprof_class *thread)
 			edge++;
 		if (l->items[i].kind != ROOT_GOROUTINE)
 			continue;
-		end_segment(h);
 		write_frames(h, i, ++serial);
 		edge = put_goroutine(h, i, serial, edge);
 		h->words[0] = h->r->graph.waits->goroutines[l->items[i].goroutine].id;
@@ -557,26 +566,31 @@ static void write_others(struct hprof *h)
 	}
 }
 
+/* A class whose objects have one field. */
+static uint64_t class_with_field(struct hprof *h, const char *name, const char *field,
+				 enum java_type type)
+{
+	uint64_t text = write_text(h, field), id = load_class(h, name);
+
+	begin_class(h, id, 8);
+	put(&h->segment, 0, 2);
+	put(&h->segment, 1, 2);
+	put(&h->segment, text, 8);
+	put(&h->segment, type, 1);
+	return id;
+}
+
 static void write_roots(struct hprof *h)
 {
 	uint8_t none = 0;
 	struct hprof_class thread = {.words = 1, .pointers = &none};
-	uint64_t id;
 
 	for (size_t i = 0; i < h->r->graph.roots.edge_count;)
 		i = write_globals(h, i);
-	end_segment(h);
-	id = write_text(h, "goid");
-	thread.id = load_class(h, "goroutine");
-	begin_class(h, thread.id, 8);
-	put(&h->segment, 0, 2);
-	put(&h->segment, 1, 2);
-	put(&h->segment, id, 8);
-	put(&h->segment, JAVA_LONG, 1);
+	thread.id = class_with_field(h, "goroutine", "goid", JAVA_LONG);
 	h->word_count = 1;
 	write_goroutines(h, &thread);
 	write_others(h);
-	end_segment(h);
 }
 
 /* ---- all ---- */
@@ -588,10 +602,8 @@ static void write_java_classes(struct hprof *h)
 					    "java/lang/ClassLoader", "java/lang/String", "[B"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		uint64_t id;
+		uint64_t id = load_class(h, names[i]);
 
-		end_segment(h);
-		id = load_class(h, names[i]);
 		h->object_class = i ? h->object_class : id;
 		plain_class(h, id);
 	}
@@ -621,13 +633,14 @@ struct error *retained_write_hprof(struct retained *r, FILE *out)
 	}
 	write_head(&h);
 	write_java_classes(&h);
+	make_classes(&h);
 	/* The stack of what has none. */
 	put(&trace, 0, 4);
 	put(&trace, 0, 4);
 	put(&trace, 0, 4);
-	end_segment(&h);
 	write_record(&h, TAG_TRACE, &trace);
-	write_roots(&h);
+	if (!h.err)
+		write_roots(&h);
 	err = take_ptr(h.err);
 	if (!err)
 		err = write_objects(&h);

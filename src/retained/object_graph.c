@@ -327,7 +327,7 @@ static struct error *must_check add_registers(struct reading *r)
 	size_t count;
 	struct error *err;
 
-	if (!target_core(r->g->t))
+	if (!target_stands_still(r->g->t))
 		return NULL;
 	err = target_threads(r->g->t, &threads, &count);
 	if (err)
@@ -546,7 +546,7 @@ static struct error *must_check open_reading(struct reading *r)
 	r->queue = calloc(s->count + 1, sizeof(uint32_t));
 	r->source = FLOW_NONE;
 	r->low = s->count ? s->items[0].start : 0;
-	r->high = s->count && !target_core(g->t) ? s->items[s->count - 1].end : 0;
+	r->high = s->count && !target_stands_still(g->t) ? s->items[s->count - 1].end : 0;
 	return g->reached && r->visited && r->queue ? NULL : &error_no_memory;
 }
 

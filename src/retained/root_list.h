@@ -14,7 +14,7 @@ enum root_kind {
 	ROOT_GOROUTINE,
 	ROOT_VARIABLE,  /* of a goroutine */
 	ROOT_FINALIZER, /* finalizers, cleanups and weak pointers */
-	ROOT_REGISTERS, /* of a core file's threads */
+	ROOT_REGISTERS, /* of the threads, where the target stands still */
 };
 
 struct root {

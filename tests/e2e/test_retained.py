@@ -1,13 +1,14 @@
 """gospect heap --retained against a program whose objects are known one by one (tests/programs/owners)."""
 
 import json
+import platform
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from lib import golang, gospect, rawprofile
+from lib import golang, gospect, hprof, rawprofile
 from lib.params import every_build
 
 # Of each type: how many objects there are, and the bytes that an object takes.
@@ -156,3 +157,80 @@ def test_wrong_usage_is_said(targets):
                        (("--live", "1s"), "--retained and --live are mutually exclusive"),
                        (("-f", "firefox"), "unknown format 'firefox'")):
         assert said in gospect.run("heap", "--retained", *args, program.pid).fails(2)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="--exact needs amd64")
+def test_exact_is_of_one_point_in_time(targets):
+    program = targets.keep("owners", golang.NEWEST)
+    result = gospect.run("heap", "--retained", "--exact", "-f", "json", program.pid).ok()
+    assert any("was stopped for" in line for line in result.words)
+    found = json.loads(result.text)
+    check_types(found, golang.NEWEST)
+    check_holders(found)
+    assert found["exact"] and found["error_percent"] == 0
+
+
+def test_page_has_the_holders_and_what_refers_to_their_objects(targets, tmp_path):
+    program = targets.keep("owners", golang.NEWEST)
+    path = tmp_path / "heap.html"
+    gospect.run("heap", "--retained", program.pid, "-o", path).ok()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.S).group(1))
+
+    def child(node, name):
+        return next(part for part in node["children"] if part["name"] == name)
+
+    server = child(data["tree"], "global main.server")
+    assert sum(part["bytes"] for part in data["tree"]["children"]) == data["tree"]["bytes"]
+    entry = child(child(server, "map[string]*main.Entry"), "main.Entry")
+    assert entry["count"] == 1000 and entry["own"] == 48_000
+    assert entry["referrers"] == [["map[string]*main.Entry (entries)", 1000]]
+    assert ["main.Node", 4999] in child(server, "main.Node")["referrers"]
+
+
+# ---- heap dumps ----
+
+def test_heap_dump_has_all_objects_and_no_dangling_reference(targets, tmp_path):
+    program = targets.keep("owners", golang.NEWEST)
+    path = tmp_path / "heap.hprof"
+    gospect.run("heap", "--retained", program.pid, "-o", path).ok()
+    dump = hprof.read(path)
+    for name, (count, size) in expected(golang.NEWEST).items():
+        assert dump.counts[name] == count, name
+        assert size >= 8 * len(dump.fields[name]) >= size - 8, name  # a box has a header
+    assert dump.fields["main.Entry"] == [("name", "object"), ("name", "long"), ("body", "object"),
+                                         ("body", "long"), ("body", "long"), ("more", "object")]
+    assert not dump.dangling
+    assert "main.server" in dump.globals and "main.hold" in dump.frames
+    assert b"copy copy copy " in path.read_bytes()
+
+
+NETBEANS = "org.netbeans.modules:org-netbeans-lib-profiler:RELEASE190"
+
+
+@pytest.fixture(scope="session")
+def netbeans():
+    """The library with which VisualVM opens heap dumps, from Maven Central."""
+    if not shutil.which("java") or not shutil.which("mvn"):
+        pytest.skip("java or mvn is missing: install openjdk-17-jdk-headless and maven")
+    get = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+    for goal in ((f"{get}:get", "-Dtransitive=false", f"-Dartifact={NETBEANS}"),
+                 (f"{get}:copy", f"-Dartifact={NETBEANS}", f"-DoutputDirectory={golang.CACHE}")):
+        done = subprocess.run(["mvn", "-q", "-B", *goal], cwd=golang.CACHE, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"Maven has no {NETBEANS}: {done.stdout[-300:]}")
+    return golang.CACHE / "org-netbeans-lib-profiler-RELEASE190.jar"
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(600)
+def test_heap_dump_is_one_for_the_library_of_visualvm(targets, netbeans, tmp_path):
+    program = targets.keep("owners", golang.NEWEST)
+    path = tmp_path / "heap.hprof"
+    gospect.run("heap", "--retained", program.pid, "-o", path).ok()
+    look = gospect.ROOT / "tests" / "lib" / "java" / "Look.java"
+    said = subprocess.run(["java", "-cp", netbeans, look, path], check=True, capture_output=True, text=True).stdout
+    lines = said.splitlines()
+    for name, (count, _) in expected(golang.NEWEST).items():
+        assert f"class {count} {name}" in lines
+    assert lines.count("root thread object") > 8 and "root sticky class" in lines
+    assert "field object name" in lines and "global main.server" in lines

@@ -126,9 +126,10 @@ static void claim_object(struct typing *y, uint64_t value, const struct claim *c
 	offset = offset >= header ? offset - header : 0;
 	item = &y->items[object_graph_rank(g, heap_object_number(o))];
 	first = !(*item & NUMBER);
-	/* A map knows better what its entries are than their own type. */
-	if (c->form == FORM_MAP_GROUPS && y->table->items[*item & NUMBER].form <= FORM_ARRAY)
-		first = true;
+	/* A map knows better what its parts are than their own type. */
+	if (c->form >= FORM_MAP_GROUPS && c->form <= FORM_MAP_DIRECTORY &&
+	    y->table->items[*item & NUMBER].form <= FORM_ARRAY)
+		*item &= ~FITS;
 	if (!counts(c, offset, o.span, header, &fit) || (!first && (!fit || *item & FITS)))
 		return;
 	id = type_table_id(y->table, c->form, c->type);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/permit.h"
+#include "image/modules.h"
 #include "oncpu/sampler.h"
 #include "unwind/stacks.h"
 
@@ -56,6 +57,7 @@ struct cpu_samples {
 	uint64_t *words;
 	size_t word_count;
 	size_t word_capacity;
+	struct c_functions c_functions; /* of all stacks; the sampling thread adds to it */
 	uint64_t wanted_ns;
 	uint64_t seen_ns; /* all samples up to this time are waiting, or were taken */
 	bool quit;
@@ -71,11 +73,44 @@ struct cpu_samples {
 
 /* ---- the sampling thread ---- */
 
+/* A word outside Go and the kernel, whose name is not known yet. */
+static bool is_new_c(const struct cpu_samples *c, uint64_t word)
+{
+	struct go_func f;
+
+	return !stack_pc_is_pseudo(word) && !stack_pc_is_kernel(word) &&
+	       !map_find(&c->c_functions.words, word) &&
+	       !pclntab_find(&c->img->functions, stack_pc_lookup(word), &f);
+}
+
+/* The names are the sampler's, which ends before the trace is written. */
+static bool name_c(struct cpu_samples *c, uint32_t number)
+{
+	struct modules *modules = oncpu_sampler_modules(c->sampler);
+	struct stack stack = stacks_get(c->stacks, number);
+	bool added = true;
+
+	for (uint32_t i = 0; added && i < stack.count; i++) {
+		const char *function, *file = "";
+
+		if (!is_new_c(c, stack.pcs[i]))
+			continue;
+		function = modules_function(modules, stack_pc_lookup(stack.pcs[i]), &file);
+		if (!function)
+			continue;
+		pthread_mutex_lock(&c->lock);
+		added = c_functions_add(&c->c_functions, stack.pcs[i], function, file);
+		pthread_mutex_unlock(&c->lock);
+	}
+	return added;
+}
+
 static struct error *take_fresh(void *arg, const struct oncpu_thread_sample *sample)
 {
 	struct cpu_samples *c = arg;
 
-	if (!array_reserve(&c->fresh, &c->fresh_capacity, c->fresh_count + 1))
+	if (!array_reserve(&c->fresh, &c->fresh_capacity, c->fresh_count + 1) ||
+	    (!map_find(&c->places, sample->stack) && !name_c(c, sample->stack)))
 		return &error_no_memory;
 	c->fresh[c->fresh_count++] = (struct waiting_sample){
 		.ns = sample->time,
@@ -338,6 +373,23 @@ bool cpu_samples_take(struct cpu_samples *c, uint64_t ns, struct taken_sample *r
 	return taken;
 }
 
+bool cpu_samples_name_c(struct cpu_samples *c, const struct taken_sample *sample,
+			struct c_functions *ret)
+{
+	bool added = true;
+
+	pthread_mutex_lock(&c->lock);
+	for (uint32_t i = 0; added && i < sample->word_count; i++) {
+		const char *file,
+			*function = c_functions_find(&c->c_functions, sample->words[i], &file);
+
+		if (function)
+			added = c_functions_add(ret, sample->words[i], function, file);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return added;
+}
+
 void cpu_samples_stop(struct cpu_samples *c)
 {
 	if (!c->started)
@@ -367,6 +419,7 @@ void cpu_samples_close(struct cpu_samples *c)
 	oncpu_sampler_close(c->sampler);
 	stacks_destroy(c->stacks);
 	map_release(&c->places);
+	c_functions_release(&c->c_functions);
 	free(c->fresh);
 	free(c->waiting);
 	free(c->words);

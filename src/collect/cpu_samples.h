@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "golayout/golayout.h"
+#include "gotrace/c_functions.h"
 #include "image/image.h"
 #include "target/target.h"
 
@@ -50,6 +51,10 @@ void cpu_samples_fetch(struct cpu_samples *c, uint64_t ns);
 uint64_t cpu_samples_next(struct cpu_samples *c);
 /* The next one up to this time; false: none. */
 bool cpu_samples_take(struct cpu_samples *c, uint64_t ns, struct taken_sample *ret);
+
+/* Adds the names of the C functions on its stack. False: no memory. */
+bool cpu_samples_name_c(struct cpu_samples *c, const struct taken_sample *sample,
+			struct c_functions *ret);
 
 /* Ends sampling: what was sampled so far can still be taken. */
 void cpu_samples_stop(struct cpu_samples *c);

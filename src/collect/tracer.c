@@ -75,8 +75,9 @@ struct tracer {
 	struct cpu_samples *cpu; /* NULL: there are none */
 	struct error *no_cpu;    /* why, if they were asked for */
 	struct intern cpu_stacks;
-	uint64_t cpu_next_ns; /* time of the next sample; NEVER: none */
-	uint64_t cpu_late;    /* samples that came behind the events around them */
+	struct c_functions c_functions; /* in these */
+	uint64_t cpu_next_ns;           /* time of the next sample; NEVER: none */
+	uint64_t cpu_late;              /* samples that came behind the events around them */
 	struct snapshot snapshot;
 	uint64_t snapshot_ns; /* when it was read; 0 once it was delivered */
 	bool labels_wait;     /* those of its goroutines are still to be read */
@@ -337,6 +338,7 @@ static struct error *must_check add_cpu_sample(struct tracer *tr, const struct t
 		.arg2 = s->no_goroutine,
 		.kind = TRACE_CPU_SAMPLE,
 	};
+	size_t known = tr->cpu_stacks.count;
 
 	/* The states after these events are not those at the time of the sample. */
 	if (ev.ns < after) {
@@ -345,6 +347,8 @@ static struct error *must_check add_cpu_sample(struct tracer *tr, const struct t
 	}
 	ev.stack = intern_bytes(&tr->cpu_stacks, s->words, s->word_count * sizeof(*s->words));
 	if (ev.stack == INTERN_FAILED)
+		return &error_no_memory;
+	if (tr->cpu_stacks.count > known && !cpu_samples_name_c(tr->cpu, s, &tr->c_functions))
 		return &error_no_memory;
 	return append(&tr->batch, &ev);
 }
@@ -671,6 +675,7 @@ void tracer_close(struct tracer *tr)
 	cpu_samples_close(tr->cpu);
 	error_destroy(tr->no_cpu);
 	intern_release(&tr->cpu_stacks);
+	c_functions_release(&tr->c_functions);
 	free(tr->batch.items);
 	free(tr->sampled.items);
 	free(tr->machine_events.items);
@@ -755,6 +760,11 @@ const struct error *tracer_no_cpu_samples(const struct tracer *tr)
 const struct intern *tracer_cpu_stacks(const struct tracer *tr)
 {
 	return &tr->cpu_stacks;
+}
+
+const struct c_functions *tracer_c_functions(const struct tracer *tr)
+{
+	return &tr->c_functions;
 }
 
 bool tracer_has_many_cpu_stacks(const struct tracer *tr)

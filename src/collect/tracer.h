@@ -144,6 +144,7 @@ const struct stacks *tracer_stacks(const struct tracer *tr);
 /* The stacks of CPU samples, each as its words. There is no end of them: between two calls of
  * tracer_next(), when no one holds a number, they can be forgotten. */
 const struct intern *tracer_cpu_stacks(const struct tracer *tr);
+const struct c_functions *tracer_c_functions(const struct tracer *tr);
 bool tracer_has_many_cpu_stacks(const struct tracer *tr);
 void tracer_forget_cpu_stacks(struct tracer *tr);
 

@@ -85,6 +85,7 @@ static struct error *create_of(const struct trace_writer_options *options, unsig
 	t->options = *options;
 	t->wire = wire;
 	t->symbols.functions = options->functions;
+	t->symbols.c_functions = options->c_functions;
 	t->number = 1;
 	t->bytes = (struct strbuf)STRBUF_INIT;
 	t->parked_ids = t->samples = (struct strbuf)STRBUF_INIT;

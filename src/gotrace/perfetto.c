@@ -119,6 +119,7 @@ static struct error *create(const struct trace_writer_options *options, struct t
 		return &error_no_memory;
 	w->options = *options;
 	w->symbols.functions = options->functions;
+	w->symbols.c_functions = options->c_functions;
 	w->generation = 1;
 	w->text = w->name = (struct strbuf)STRBUF_INIT;
 	w->samples = (struct perfetto_samples){&w->packets, &w->symbols, &w->options};

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/intern.h"
+#include "gotrace/c_functions.h"
 #include "gotrace/step.h"
 #include "gotrace/texts.h"
 #include "image/pclntab.h"
@@ -22,9 +23,10 @@ struct trace_writer_options {
 	/* Numbers of stacks of CPU samples are of this set: each is the stack's words. It is
 	 * emptied between generations. NULL: there are no samples. */
 	const struct intern *cpu_stacks;
-	unsigned int depth;  /* the most frames of a stack; 0: no stacks */
-	bool separate;       /* early generations may be left out */
-	const char *process; /* name and id of the process */
+	const struct c_functions *c_functions; /* in them; NULL: they have no names */
+	unsigned int depth;                    /* the most frames of a stack; 0: no stacks */
+	bool separate;                         /* early generations may be left out */
+	const char *process;                   /* name and id of the process */
 	uint64_t pid;
 	/* CLOCK_MONOTONIC and the time since 1970 when the steps' ns were 0. */
 	uint64_t monotonic_ns;

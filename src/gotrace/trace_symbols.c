@@ -42,12 +42,26 @@ static struct go_frame outside_frame(void)
 	return frame;
 }
 
+static size_t c_frame(const struct trace_symbols *symbols, uint64_t word, struct go_frame *ret)
+{
+	const char *file = "", *function = NULL;
+
+	if (symbols->c_functions)
+		function = c_functions_find(symbols->c_functions, word, &file);
+	if (!function)
+		return 0;
+	*ret = (struct go_frame){.function = function, .file = file, .line = 1};
+	return 1;
+}
+
 static bool symbolize(struct trace_symbols *symbols, uint64_t word, uint64_t *slot)
 {
 	struct go_frame frames[MAX_INLINED];
 	size_t count = pclntab_frames(symbols->functions, word, frames, MAX_INLINED), first;
 	bool is_outside;
 
+	if (!count)
+		count = c_frame(symbols, word, frames);
 	is_outside = !count;
 	if (is_outside)
 		frames[count++] = outside_frame();

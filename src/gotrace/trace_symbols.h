@@ -8,6 +8,7 @@
 
 #include "base/intern.h"
 #include "base/map.h"
+#include "gotrace/c_functions.h"
 #include "image/pclntab.h"
 #include "unwind/stacks.h"
 
@@ -32,6 +33,7 @@ struct trace_frame {
 
 struct trace_symbols {
 	const struct pclntab *functions;
+	const struct c_functions *c_functions; /* or NULL */
 	struct intern names;
 	struct map words; /* stack word -> place of its first frame << 8 | frames */
 	struct trace_frame *frames;

@@ -430,6 +430,7 @@ static struct error *must_check open_writer(struct gospect_trace *t)
 		.stacks = tracer_stacks(t->tracer),
 		.texts = tracer_texts(t->tracer),
 		.cpu_stacks = tracer_cpu_stacks(t->tracer),
+		.c_functions = tracer_c_functions(t->tracer),
 		.depth = o->stack_depth,
 		.separate = o->flight > 0,
 		.process = target_exe_name(t->target->target),

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from lib import golang, gospect, gotrace, perfetto, pprof
+from lib import cgo, golang, gospect, gotrace, perfetto, pprof
+from lib.process import Program
 from lib.traced import tracing
 
 # Of a few hundred shares one is off by 4.5 standard errors once in 100,000 times.
@@ -120,6 +121,25 @@ def assert_graph_shows_it(file, rows):
     assert sum(spent.values()) == pytest.approx(row["running_ns"] / 1000, rel=0.01, abs=5)
     own = next(f for f in row["running"] if f["func"] == "main.f" + row["name"][1:])
     assert spent[own["func"]] == pytest.approx(own["ns"] / 1000, abs=2 * own["error_ns"] / 1000 + 0.1 * own["ns"] / 1000)
+
+
+@pytest.mark.parametrize("version", ("1.22.12", golang.NEWEST))
+def test_c_code_has_its_names_and_the_goroutine_that_called_it(version, tmp_path):
+    """By the calls in the code of the program: Go calls C, which calls Go."""
+    program = Program(cgo.program(version), "back")
+    try:
+        gospect.run("trace", "-p", program.pid, "-d", 1, "-o", tmp_path / "t.trace", f"--cpu={HZ}").ok()
+        program.assert_well()
+    finally:
+        program.stop()
+    trace = gotrace.read_valid(tmp_path / "t.trace")
+    if not trace["samples"]:
+        pytest.skip("the kernel does not permit perf events here")
+    burns = [s for s in trace["samples"] if "main.goBurn" in s["funcs"]]
+    assert len(burns) > 10 and len({s["g"] for s in burns}) == 1 and burns[0]["g"] > 0
+    for sample in burns:
+        order = [name for name in sample["funcs"] if name in ("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC")]
+        assert order == ["main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC"], sample
 
 
 def test_perfetto_shows_them_as_samples_of_threads(targets, tmp_path):

@@ -21,6 +21,7 @@
 #include "inject/forks.h"
 #include "inject/guardian_line.h"
 #include "inject/operation.h"
+#include "inject/priority.h"
 #include "inject/remote.h"
 #include "inject/threads.h"
 #include "inject/tracer_threads.h"
@@ -51,9 +52,10 @@ struct snapshot {
 	int end;           /* an eventfd: it is to end */
 	struct threads threads;
 	uint64_t since, until;
-	pid_t child; /* 0: none, or it has been waited for */
-	int memory;  /* of the child; -1 once it was handed out */
-	int own;     /* the same, for us */
+	uint64_t slack; /* of the thread that makes the copy */
+	pid_t child;    /* 0: none, or it has been waited for */
+	int memory;     /* of the child; -1 once it was handed out */
+	int own;        /* the same, for us */
 	struct snapshot_thread *items;
 	size_t count;
 };
@@ -153,11 +155,16 @@ static struct error *must_check fork_stopped(struct snapshot *n, struct remote *
 {
 	struct error *err = keep_registers(n, r);
 	int64_t result = 0;
+	bool lent;
 
 	fault_point("stopped-to-fork");
 	*n->s->fork = FORK_EXPECTED;
+	/* All wait for this one: on a busy machine it must not wait for a CPU. */
+	lent = !err && n->threads.may_lend && priority_lend(n->threads.held, n->slack);
 	if (!err)
 		err = remote_fork(r, &result);
+	if (lent)
+		priority_take_back(n->threads.held);
 	n->child = r->child;
 	*n->s->fork = n->child ?: FORK_EXPECTED;
 	if (err || n->child)
@@ -179,6 +186,7 @@ static struct error *must_check make_fork(struct snapshot *n)
 	if (err)
 		return err;
 	n->threads.held = r.threads.items[0].id;
+	n->slack = priority_slack(n->threads.held);
 	err = threads_stop_all(&n->threads, &n->since);
 	if (!err) {
 		err = fork_stopped(n, &r);

@@ -9,6 +9,11 @@
 #include "cli/report_wakers.h"
 #include "cli/terminal.h"
 
+/* A program whose goroutines, when they run, have a CPU for less than this share of the time. The
+ * time of one P out of a hundred is too little to say so. */
+#define STARVED 0.8
+#define STARVED_LEAST 0.01
+
 /* Less steal than this percentage is not worth a line of the summary. */
 #define LEAST_STEAL 1
 
@@ -344,6 +349,20 @@ static void write_text(const struct gospect_machine_info *m, const struct part *
 	print_calls(m->syscalls, m->syscall_stack_count, p, "SYSTEM CALLS");
 }
 
+/* Goroutines that run and get no CPU wait for the machine: behind other programs, or throttled. */
+static void write_starved(const struct gospect_machine_info *m, uint64_t running_ns, FILE *out)
+{
+	double running = m->duration_ns ? (double)running_ns / m->duration_ns : 0;
+	double got = m->kernel_ns ? (double)m->cpu_ns / m->kernel_ns : running;
+	char t[16];
+
+	if (got < STARVED * running && running > STARVED_LEAST)
+		terminal_line(out,
+			      "  goroutines ran for %s, with a CPU for %.0f%% of it: their threads "
+			      "waited for the machine",
+			      report_time(running_ns, t), 100 * got / running);
+}
+
 static void write_short(const struct gospect_machine_info *m, FILE *out)
 {
 	const struct gospect_machine_processor sum = sum_of(m);
@@ -355,6 +374,7 @@ static void write_short(const struct gospect_machine_info *m, FILE *out)
 	terminal_line(out, "  %zu Ps, %.1f%% in use; collector: %zu cycles, assists %s",
 		      m->processor_count, percent(all - sum.idle_ns, all), m->cycle_count,
 		      report_time(m->assists_ns, t[0]));
+	write_starved(m, sum.running_ns, out);
 	if (m->throttled_periods)
 		terminal_line(out, "  throttled by the CPU quota in %lu of %lu periods, for %s",
 			      m->throttled_periods, m->periods, report_time(m->throttled_ns, t[0]));

@@ -18,8 +18,7 @@ struct gospect_retained;
  * Reads the whole heap as a graph: objects by type, what each retains, and which variables hold
  * them. An object retains what would be freed with it: all that it dominates. The target runs on
  * and is not changed, so the result is an estimate; its error is in the info. A core file is one
- * moment, and exact. Takes some 5 s and 50 bytes of memory for each million and each one of
- * objects.
+ * moment, and exact. Takes 2 s of CPU time and 70 MB of memory for each million of objects.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_retained_find(struct gospect_target *target, const struct gospect_retained_options *options,

@@ -138,6 +138,23 @@ static struct error *must_check keep_text(struct equal_strings *s, struct equal_
 	return NULL;
 }
 
+/* What is not kept takes no memory from here on. */
+static struct error *must_check shrink(struct equal_strings *s)
+{
+	struct equal_string *items = calloc(s->count + 1, sizeof(*items));
+
+	if (!items)
+		return &error_no_memory;
+	if (s->count)
+		memcpy(items, s->items, s->count * sizeof(*items));
+	free(s->items);
+	s->items = items;
+	s->capacity = s->count + 1;
+	free(take_ptr(s->buffer));
+	free(take_ptr(s->waiting));
+	return NULL;
+}
+
 struct error *equal_strings_finish(struct equal_strings *s, size_t most)
 {
 	struct error *err = s->waiting_count ? read_waiting(s) : NULL;
@@ -151,6 +168,8 @@ struct error *equal_strings_finish(struct equal_strings *s, size_t most)
 		qsort(s->items, kept, sizeof(*s->items), compare_wasted);
 	s->count = kept < most ? kept : most;
 	map_release(&s->by_hash);
+	if (!err)
+		err = shrink(s);
 	for (size_t i = 0; i < s->count && !err; i++)
 		err = keep_text(s, &s->items[i]);
 	return err;

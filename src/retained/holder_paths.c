@@ -239,6 +239,18 @@ static void add_root(const struct retained *r, uint32_t node, struct strbuf *ret
 		add_holder(r, holder, ret);
 }
 
+/* What lies between a map and its keys and values says nothing more. */
+static bool is_part_of_map(const struct retained *r, uint32_t node)
+{
+	uint32_t first = object_graph_first_node(&r->graph);
+	enum object_form form;
+
+	if (node < first)
+		return false;
+	form = r->table.items[r->object_types[node - first]].form;
+	return form >= FORM_MAP_GROUPS && form <= FORM_MAP_DIRECTORY;
+}
+
 /* A shortest way to an object that no single root holds. */
 static struct error *must_check add_shortest(struct retained *r, uint32_t node, struct strbuf *ret)
 {
@@ -257,6 +269,8 @@ static struct error *must_check add_shortest(struct retained *r, uint32_t node, 
 	for (uint32_t i = count; i-- > 0 && !err;) {
 		uint32_t to = i ? way[i - 1] : node;
 
+		if (is_part_of_map(r, way[i]))
+			continue;
 		if (way[i] < first) {
 			add_root(r, way[i], ret);
 		} else {

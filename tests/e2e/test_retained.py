@@ -122,6 +122,7 @@ def test_stripped_program_shows_the_types_that_its_memory_names(targets, version
     assert "frame of main.hold" in row["path"] and row["retained_bytes"] > 2 << 20
 
 
+@pytest.mark.slow  # --exact reads one point in time, too; gcore takes 5 s of CPU time
 @pytest.mark.skipif(not shutil.which("gcore"), reason="gcore is part of gdb, which is not installed")
 def test_core_file_is_exact(targets, tmp_path):
     program = targets.keep("owners", golang.NEWEST)

@@ -10,7 +10,7 @@ import pytest
 
 from lib import golang, gospect, grpc, perfetto, pprof
 from lib.params import every_build
-from lib.requesting import offcpu, trace
+from lib.requesting import offcpu, rings, trace
 
 LONGEST_PATH = 200  # bytes that the agent copies
 FACTS = ("method", "path", "route", "peer", "status", "trace_id", "span_id")
@@ -221,3 +221,16 @@ def test_routes_and_slow_requests_are_selected(named, tmp_path):
     assert failed.status == 1 and "took longer than" in failed.words[-1]
     for args in (("--route", "x"), ("--by", "request", "--route", "("), ("--slower", "1s", "--by", "machine")):
         gospect.run("report", file, *args).fails(2)
+
+
+def test_no_secret_is_copied_into_the_rings(untouched):
+    """Queries, headers, statements of a database and messages of a status are the program's secrets."""
+    for binary, command, path in ((golang.build("named", golang.NEWEST), "serve http2 300 4 9", b"/users/"),
+                                  (golang.build("outgoing", golang.NEWEST), "serve 40", b"/ask/"),
+                                  (grpc.program(), "names 100", b"/grpc.health.v1.Health/Check"),
+                                  (grpc.program("routers"), "serve gin 40", b"/users/")):
+        seen = []
+        _, status, out, err = offcpu(untouched(binary), command, "-f", "json", look=lambda pid: seen.append(rings(pid)))
+        assert status == 0, err
+        assert path in seen[0] and b"secret" not in seen[0]
+        assert "secret" not in out

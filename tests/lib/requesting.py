@@ -1,16 +1,38 @@
 """Traces a program while it obeys a command, and gives what the program says of its requests."""
 
 import json
+import os
 import signal
 
 from lib import gospect, tracing
 from lib.process import wait_until
 
 
-def offcpu(program, command, *args):
+def rings(pid):
+    """What the agent has written in the target: its records, the fresh ones and the read ones."""
+    content = bytearray()
+    for mapping in tracing.maps(pid):
+        if "gospect-data" not in mapping[-1]:
+            continue
+        with open(f"/proc/{pid}/map_files/{mapping[0]}", "rb") as file:
+            at = 0
+            while True:
+                try:
+                    begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
+                except OSError:
+                    break
+                at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+                content += os.pread(file.fileno(), at - begin, begin)
+    return bytes(content)
+
+
+def offcpu(program, command, *args, look=None):
+    """`look` is called while the program is still traced."""
     process = gospect.start("offcpu", program.pid, "-n", 0, *args)
     wait_until(lambda: tracing.is_patched(program.pid), 30, what="the agent")
     answer = json.loads(program.ask(command))
+    if look:
+        look(program.pid)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=100)
     return answer, process.returncode, out.decode(), err.decode()

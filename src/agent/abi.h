@@ -11,7 +11,7 @@
  * as is unread, and not its whole size; `moved` says where each chunk is. A chunk begins with a
  * struct agent_chunk; records follow, up to a RECORD_NONE or the chunk's end, and none goes over
  * the end. A record is a byte, its kind, and numbers as unsigned LEB128. The first of them, but in
- * RECORD_M, is the time since the record before it, in ticks of the CPU's clock (TSC).
+ * RECORD_M, is the time since the record before it, in ticks of the CPU's clock.
  * agent/records.def describes the others.
  *
  * The target can write to all of it: the reader takes every number as hostile.
@@ -66,10 +66,6 @@ enum {
 	AGENT_MAX_PATTERNS = 16, /* of routers within one another */
 	AGENT_MAX_HEADERS = 256, /* places in a header's map that are looked at */
 };
-
-/* Gospect is gone when it has not been there for so many ticks of the CPU's clock: 2 to 4 s
- * at 4 to 2 GHz. */
-#define AGENT_ABSENCE (1ull << 33)
 
 /* A function's code. */
 struct agent_range {
@@ -136,10 +132,12 @@ struct agent_stack {
 enum agent_entry_kind {
 	ENTRY_CALL,
 	ENTRY_RETURN,
-	ENTRY_STATUS,      /* a server writes the status, RBX, of a response */
-	ENTRY_GRPC_STATUS, /* likewise, a *status.Status of grpc-go, RCX */
-	ENTRY_ROUTE, /* a router has found the pattern of a request: a string in RCX and RDI */
-	ENTRY_ROUTE_FIELD, /* likewise: a string in a structure, whose address is in RBX */
+	ENTRY_STATUS,      /* a server writes the status of a response, the second argument */
+	ENTRY_GRPC_STATUS, /* likewise, a *status.Status of grpc-go, the third */
+	/* A router has found the pattern of a request: a string in the third and fourth result. */
+	ENTRY_ROUTE,
+	/* Likewise: a string in a structure, whose address is the second argument. */
+	ENTRY_ROUTE_FIELD,
 	/* Likewise: in a context of go-chi or gin, which is the function's second argument. */
 	ENTRY_ROUTE_CHI,
 	ENTRY_ROUTE_GIN,
@@ -148,10 +146,9 @@ enum agent_entry_kind {
 /* Where a call has its *http.Request, or the like. */
 enum agent_request_place {
 	REQUEST_NOWHERE,
-	REQUEST_IN_RCX,
-	REQUEST_IN_RDI,
-	REQUEST_OF_GRPC, /* a stream of grpc-go's transport, in RDI */
-
+	REQUEST_IN_THIRD,
+	REQUEST_IN_FOURTH,
+	REQUEST_OF_GRPC, /* a stream of grpc-go's transport, likewise the fourth */
 };
 
 /* A probe site where a request entry point begins or returns, or where more of a request becomes
@@ -208,7 +205,11 @@ struct agent_config {
 	uint32_t g_m, g_startpc, g_labels, g_coroarg, g_coroexit;
 	uint32_t m_p, m_vdso_pc;
 	uint32_t p_id, p_goidcache, p_goidcacheend, p_gc_worker_mode, coro_gp;
-	uint32_t depth;        /* frames of a stack, at most; 0: none */
+	uint32_t depth;      /* frames of a stack, at most; 0: none */
+	uint32_t g_sched_lr; /* 0: the return address is on the stack, where g.sched.sp leads */
+	/* From the record of asyncPreempt()'s frame: what lies at the SP of the interrupted
+	 * function, or is its return address in a register. */
+	uint32_t interrupted;
 	uint32_t dead_extra;   /* the state of a g for threads of C while no thread has it */
 	uint32_t goid_late;    /* a new g gets its goid after casgstatus (up to Go 1.23) */
 	uint8_t assist_reason; /* "GC assist marking"; AGENT_NO_REASON: up to Go 1.19 */
@@ -217,8 +218,8 @@ struct agent_config {
 	struct agent_range entersyscallblock, assist, retake, for_each_p;
 	struct agent_range exitsyscall_no_p, gosched, gosched_m, goschedguarded_m, async_preempt2;
 	struct agent_range cache_span, deduct_sweep_credit, reclaim, sweepone, reclaim_chunk;
-	uint64_t mem_profile_rate;  /* address of runtime.MemProfileRate; 0: no HOOK_ALLOC */
-	uint32_t alloc_size_in_rcx; /* where mProf_Malloc gets the size; else in RBX */
+	uint64_t mem_profile_rate;    /* address of runtime.MemProfileRate; 0: no HOOK_ALLOC */
+	uint32_t alloc_size_is_third; /* argument of mProf_Malloc; else the second */
 };
 
 _Static_assert(offsetof(struct agent_config, text) == 64, "what is frequent is in one line");
@@ -268,6 +269,7 @@ struct agent_shared {
 	 * switches all hooks off, and sets switched_off; gospect, if it comes back, switches them
 	 * on again. */
 	_Alignas(64) uint64_t seen;
+	uint64_t absence; /* it is gone when it was not there for so many ticks */
 	uint64_t enabled; /* address of the switch, 32 bits */
 	uint32_t switched_off;
 };

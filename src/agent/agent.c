@@ -1,7 +1,7 @@
 /*
  * The agent: code inside the target, called by the thread that reached a patched instruction.
  *
- * The stub (hooks/stub_amd64.c) has taken a slot, so this is its only user; has switched to the
+ * The stub (hooks/stub.h) has taken a slot, so this is its only user; has switched to the
  * slot's own stack; and has saved the registers. Here a record is made and put into the slot's
  * ring. No system call, no lock, no loop without bound, no floating point; nothing is read but the
  * runtime's own structures and the stack of the goroutine at hand, which cannot move meanwhile; a
@@ -78,7 +78,7 @@ INLINE void look_for_gospect(struct agent_slot *s, struct agent_shared *sh, uint
 {
 	int64_t since = (int64_t)(now - __atomic_load_n(&sh->seen, __ATOMIC_RELAXED));
 
-	if (UNLIKELY(since > (int64_t)AGENT_ABSENCE))
+	if (UNLIKELY(since > (int64_t)sh->absence))
 		switch_off(s, sh);
 }
 
@@ -86,7 +86,7 @@ INLINE void look_for_gospect(struct agent_slot *s, struct agent_shared *sh, uint
 INLINE uint8_t *record_begin(const struct call *c, enum agent_record kind, uint32_t size)
 {
 	struct agent_slot *s = c->slot;
-	uint64_t now = clock(), thread = word(c->m, c->config->m_procid), since;
+	uint64_t now = cpu_clock(), thread = word(c->m, c->config->m_procid), since;
 	uint8_t *at;
 
 	look_for_gospect(s, c->shared, now);
@@ -444,7 +444,7 @@ FREQUENT void agent_syscall_exit(struct agent_slot *s, uint64_t pc, uint64_t m, 
 NOINLINE void on_coro_switch(const struct call *c)
 {
 	const struct agent_config *k = c->config;
-	uint64_t g = c->r->rax, coro = word(g, k->g_coroarg);
+	uint64_t g = c->r->argument[0], coro = word(g, k->g_coroarg);
 	uint64_t next = coro ? word(coro, k->coro_gp) : 0;
 
 	if (byte(g, k->g_coroexit))
@@ -465,7 +465,7 @@ NOINLINE void on_handoff(const struct call *c)
 	uint64_t caller = return_address(c);
 
 	if (in_range(&c->config->retake, caller) || in_range(&c->config->for_each_p, caller))
-		record_rare(c, RECORD_P_STEAL, 1, p_id(c, c->r->rax), 0, 0);
+		record_rare(c, RECORD_P_STEAL, 1, p_id(c, c->r->argument[0]), 0, 0);
 }
 
 NOINLINE uint8_t *put_text(uint8_t *at, uint64_t text, uint64_t length)
@@ -491,18 +491,19 @@ NOINLINE void on_annotation(const struct call *c)
 	else if (c->hook == HOOK_TASK_END)
 		kind = RECORD_TASK_END;
 	else if (c->hook == HOOK_REGION)
-		kind = r->rbx ? RECORD_REGION_END : RECORD_REGION_BEGIN;
+		kind = r->argument[1] ? RECORD_REGION_END : RECORD_REGION_BEGIN;
 	at = record_begin(c, kind, AGENT_MAX_RECORD + 2 * (AGENT_MAX_TEXT + 8));
 	if (!at)
 		return;
-	at = put(put(at, runner_goid(c)), r->rax);
+	at = put(put(at, runner_goid(c)), r->argument[0]);
 	if (kind == RECORD_TASK_BEGIN)
-		at = put(at, r->rbx);
+		at = put(at, r->argument[1]);
 	at = put(at, stack);
 	if (kind == RECORD_LOG)
-		at = put_text(put_text(at, r->rbx, r->rcx), r->rdi, r->rsi);
+		at = put_text(put_text(at, r->argument[1], r->argument[2]), r->argument[3],
+			      r->argument[4]);
 	else if (kind != RECORD_TASK_END)
-		at = put_text(at, r->rcx, r->rdi);
+		at = put_text(at, r->argument[2], r->argument[3]);
 	record_end(c, at);
 }
 
@@ -523,7 +524,7 @@ NOINLINE int is_for_allocation(const struct call *c)
 	       in_range(&k->reclaim, caller);
 }
 
-/* RAX: where the address of the span is. */
+/* The first argument: where the address of the span is. */
 NOINLINE void on_sweep_span(const struct call *c)
 {
 	struct agent_slot *s = c->slot;
@@ -536,7 +537,7 @@ NOINLINE void on_sweep_span(const struct call *c)
 		s->sweeps = s->write != before;
 		s->swept = 0;
 	}
-	s->swept += word(word(c->r->rax, 0), AGENT_SPAN_NPAGES) * AGENT_PAGE_BYTES;
+	s->swept += word(word(c->r->argument[0], 0), AGENT_SPAN_NPAGES) * AGENT_PAGE_BYTES;
 }
 
 NOINLINE void on_sweep_done(const struct call *c)
@@ -553,7 +554,7 @@ NOINLINE void on_sweep_done(const struct call *c)
 NOINLINE void on_alloc(const struct call *c)
 {
 	const struct agent_config *k = c->config;
-	uint64_t size = k->alloc_size_in_rcx ? c->r->rcx : c->r->rbx;
+	uint64_t size = k->alloc_size_is_third ? c->r->argument[2] : c->r->argument[1];
 	uint32_t stack = stack_of_runner(c);
 	uint8_t *at = record_begin(c, RECORD_ALLOC, AGENT_MAX_RECORD);
 
@@ -569,8 +570,8 @@ NOINLINE void on_other(const struct call *c)
 
 	switch (c->hook) {
 	case HOOK_PREEMPT_PARK:
-		record_rare(c, RECORD_BLOCK_PREEMPT, 2, goid(c, c->r->rax),
-			    stack_of_preempted(c->slot, c->shared, c->r->rax), 0);
+		record_rare(c, RECORD_BLOCK_PREEMPT, 2, goid(c, c->r->argument[0]),
+			    stack_of_preempted(c->slot, c->shared, c->r->argument[0]), 0);
 		break;
 	case HOOK_CORO_SWITCH:
 		on_coro_switch(c);
@@ -579,19 +580,19 @@ NOINLINE void on_other(const struct call *c)
 		record_rare(c, RECORD_SYSCALL_EXIT, 1, goid(c, c->g), 0, 0);
 		break;
 	case HOOK_P_START:
-		record_rare(c, RECORD_P_START, 1, p_id(c, c->r->rax), 0, 0);
+		record_rare(c, RECORD_P_START, 1, p_id(c, c->r->argument[0]), 0, 0);
 		break;
 	case HOOK_P_STOP:
 		record_rare(c, RECORD_P_STOP, 1, p_id(c, word(c->m, k->m_p)), 0, 0);
 		break;
 	case HOOK_P_STEAL:
-		record_rare(c, RECORD_P_STEAL, 1, p_id(c, c->r->rcx), 0, 0);
+		record_rare(c, RECORD_P_STEAL, 1, p_id(c, c->r->argument[2]), 0, 0);
 		break;
 	case HOOK_P_HANDOFF:
 		on_handoff(c);
 		break;
 	case HOOK_STW_BEGIN:
-		record_rare(c, RECORD_STW_BEGIN, 3, runner_goid(c), c->r->rax & 0xff,
+		record_rare(c, RECORD_STW_BEGIN, 3, runner_goid(c), c->r->argument[0] & 0xff,
 			    stack_of_runner(c));
 		break;
 	case HOOK_STW_END:
@@ -613,7 +614,7 @@ NOINLINE void on_other(const struct call *c)
 		on_sweep_done(c);
 		break;
 	case HOOK_LABELS:
-		record_labels(c, goid(c, c->g), c->g, c->r->rax);
+		record_labels(c, goid(c, c->g), c->g, c->r->argument[0]);
 		break;
 	case HOOK_ALLOC:
 		on_alloc(c);
@@ -628,7 +629,7 @@ NOINLINE void on_other(const struct call *c)
 /* Of the request that the goroutine is about to serve. */
 NOINLINE void record_request(const struct call *c, enum agent_request_place place)
 {
-	uint64_t request = place == REQUEST_IN_RCX ? c->r->rcx : c->r->rdi;
+	uint64_t request = place == REQUEST_IN_THIRD ? c->r->argument[2] : c->r->argument[3];
 	uint8_t *at = record_begin(c, RECORD_REQUEST, AGENT_MAX_RECORD + AGENT_REQUEST_BYTES);
 	uint8_t *length, *end;
 
@@ -656,7 +657,8 @@ NOINLINE void record_route(const struct call *c, uint64_t data, uint64_t length)
 
 NOINLINE void record_route_field(const struct call *c, const struct agent_entry_site *site)
 {
-	const struct go_string *route = agent_route_field(c->shared, c->r->rbx, site->frame);
+	const struct go_string *route =
+		agent_route_field(c->shared, c->r->argument[1], site->frame);
 
 	if (route)
 		record_route(c, route->data, route->length);
@@ -728,11 +730,11 @@ NOINLINE void on_entry_point(const struct call *c)
 	if (c->g != word(c->m, c->config->m_curg))
 		return;
 	if (site->kind == ENTRY_STATUS)
-		record_status(c, c->r->rbx);
+		record_status(c, c->r->argument[1]);
 	else if (site->kind == ENTRY_GRPC_STATUS)
-		record_grpc_status(c, c->r->rcx);
+		record_grpc_status(c, c->r->argument[2]);
 	else if (site->kind == ENTRY_ROUTE)
-		record_route(c, c->r->rcx, c->r->rdi);
+		record_route(c, c->r->argument[2], c->r->argument[3]);
 	else if (site->kind == ENTRY_ROUTE_FIELD)
 		record_route_field(c, site);
 	else if (site->kind == ENTRY_ROUTE_CHI)
@@ -760,7 +762,7 @@ NOINLINE void on_hook(struct agent_slot *s, const struct agent_registers *r, uin
 	*vdso_pc = sh->sites.addresses[hook];
 	*vdso_sp = sp;
 	if (hook == HOOK_SYSCALL)
-		on_syscall(&c, r->rax, r->rcx);
+		on_syscall(&c, r->argument[0], r->argument[2]);
 	else if (hook >= HOOKS)
 		on_entry_point(&c);
 	else

@@ -69,7 +69,7 @@ NOINLINE uint32_t stack_intern(struct agent_slot *s, struct agent_shared *sh, ui
 /* The frame at bp is on the stack from `low` to `high`. */
 INLINE int is_on_stack(uint64_t bp, uint64_t low, uint64_t high)
 {
-	return bp >= low && bp <= high - 16 && !(bp & 7);
+	return bp + CPU_RECORD_BELOW_SP >= low && bp <= high - 16 && !(bp & 7);
 }
 
 /* Follows the frame pointers of g's stack, above `low`, from the frame at bp on; `n` words are
@@ -259,15 +259,17 @@ NOINLINE uint32_t preempted_words(uint64_t *words, const struct agent_config *k,
 	if (in_range(&k->gosched, pc))
 		return 1;
 	if (!in_range(&k->async_preempt2, pc)) {
-		words[1] = word(low, 0) | AGENT_WORD_AT_SP;
+		words[1] =
+			(k->g_sched_lr ? word(g, k->g_sched_lr) : word(low, 0)) | AGENT_WORD_AT_SP;
 		return 2;
 	}
 	for (uint32_t n = 1; n < 3; n++) {
-		if (frame < low || frame > high - 24 || frame & 7)
+		if (frame + CPU_RECORD_BELOW_SP < low || frame > high - 8 - k->interrupted ||
+		    frame & 7)
 			return n;
 		words[n] = word(frame, 8);
 		if (n == 2)
-			words[3] = word(frame, 16) | AGENT_WORD_AT_SP;
+			words[3] = word(frame, k->interrupted) | AGENT_WORD_AT_SP;
 		low = frame + 16;
 		frame = word(frame, 0);
 		*bp = frame;

@@ -4,6 +4,7 @@
 #define AGENT_CALL_H
 
 #include "agent/abi.h"
+#include "agent/cpu.h"
 #include "golayout/status.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -52,14 +53,6 @@ INLINE uint32_t half(uint64_t base, uint32_t offset)
 INLINE uint8_t byte(uint64_t base, uint32_t offset)
 {
 	return *(const volatile uint8_t *)(base + offset);
-}
-
-INLINE uint64_t clock(void)
-{
-	uint32_t low, high;
-
-	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-	return (uint64_t)high << 32 | low;
 }
 
 INLINE int in_range(const struct agent_range *range, uint64_t pc)

@@ -4,12 +4,12 @@
 
 #include "agent/abi.h"
 
-/* The registers at the patched instruction. */
+/* The registers of arguments at the patched instruction, in the order of Go's ABIInternal. */
 struct agent_registers {
-	uint64_t rax, rbx, rcx, rdi, rsi, r8, r9, r10, r11, rdx;
+	uint64_t argument[9];
 };
 
-/* g: the running one (R14); sp, bp: at the patched place. At the beginning of the agent's bytes. */
+/* g: the running one; sp, bp: at the patched place. At the beginning of the agent's bytes. */
 void agent_entry(struct agent_slot *s, const struct agent_registers *r, uint32_t hook, uint64_t g,
 		 uint64_t sp, uint64_t bp);
 

@@ -46,17 +46,17 @@ INLINE uint8_t *fast_body(const struct agent_slot *s)
  * to have it: the next locked instruction, which is the runtime's, would wait for the store. */
 INLINE void prefetch_line_behind(const uint8_t *at)
 {
-	__asm__ volatile("prefetchw %0" : : "m"(at[64]));
+	cpu_prefetch(at + 64);
 }
 
 /*
- * Begins a record with the current time. rdtsc delays the instructions after it until it is done,
- * but not those before it: so all other work comes first. 0: too much time passed since the last
- * record.
+ * Begins a record with the current time. Reading the clock of amd64 delays the instructions after
+ * it until it is done, but not those before it: so all other work comes first. 0: too much time
+ * passed since the last record.
  */
 INLINE int fast_record_now(struct agent_slot *s, enum agent_record kind, const uint8_t *end)
 {
-	uint64_t tick = s->tick, write = s->write, since = clock() - tick;
+	uint64_t tick = s->tick, write = s->write, since = cpu_clock() - tick;
 
 	if (UNLIKELY(since >= 1 << 21))
 		return 0;

@@ -2,23 +2,17 @@
 
 #include <string.h>
 
+#include "agent/cpu.h"
 #include "base/clock.h"
 
 #define TRIES 8
 /* Centuries: later times are invalid, and exceed int64_t. */
 #define MOST_NS (1ull << 62)
 
-#if defined(__x86_64__)
 uint64_t ticks_now(void)
 {
-	return __builtin_ia32_rdtsc();
+	return cpu_clock();
 }
-#else
-uint64_t ticks_now(void)
-{
-	return clock_now();
-}
-#endif
 
 /* Of several tries, the one with the least time between its two readings. */
 struct tick_pair ticks_measure(void)

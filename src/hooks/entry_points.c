@@ -124,11 +124,11 @@ static bool is_status(const struct request_function *of)
 static unsigned int arguments_of(const struct request_function *of)
 {
 	if (is_status(of))
-		return of->kind == ENTRY_STATUS ? SITE_RBX : SITE_RCX;
+		return of->kind == ENTRY_STATUS ? SITE_SECOND : SITE_THIRD;
 	if (of && of->kind == ENTRY_ROUTE_FIELD)
-		return SITE_RBX;
+		return SITE_SECOND;
 	if (of && of->request)
-		return of->request == REQUEST_IN_RCX ? SITE_RCX : SITE_RDI;
+		return of->request == REQUEST_IN_THIRD ? SITE_THIRD : SITE_FOURTH;
 	return 0;
 }
 

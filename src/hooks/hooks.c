@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/cpu.h"
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "golayout/heap_variables.h"
@@ -30,26 +31,26 @@ enum { OLDEST = GOLAYOUT_MIN_MINOR, NEWEST = GOLAYOUT_MAX_MINOR };
 
 /* docs/internals/trace.md has the table in words. */
 static const struct hook_rule rules[] = {
-	{HOOK_CASGSTATUS, "runtime.casgstatus", OLDEST, 25, false, SITE_RAX | SITE_RBX | SITE_RCX,
-	 STUB_CASGSTATUS},
-	{HOOK_CASGSTATUS, "runtime.casgstatus", 26, NEWEST, false, SITE_RAX | SITE_RBX | SITE_RCX,
-	 STUB_CASGSTATUS_NO_P_IN_SYSCALL},
-	{HOOK_PREEMPT_PARK, "runtime.casGToPreemptScan", OLDEST, NEWEST, false, SITE_RAX,
+	{HOOK_CASGSTATUS, "runtime.casgstatus", OLDEST, 25, false,
+	 SITE_FIRST | SITE_SECOND | SITE_THIRD, STUB_CASGSTATUS},
+	{HOOK_CASGSTATUS, "runtime.casgstatus", 26, NEWEST, false,
+	 SITE_FIRST | SITE_SECOND | SITE_THIRD, STUB_CASGSTATUS_NO_P_IN_SYSCALL},
+	{HOOK_PREEMPT_PARK, "runtime.casGToPreemptScan", OLDEST, NEWEST, false, SITE_FIRST,
 	 STUB_P_OF_THREAD},
-	{HOOK_CORO_SWITCH, "runtime.coroswitch_m", 22, NEWEST, true, SITE_RAX, STUB_P_OF_THREAD},
-	{HOOK_SYSCALL, "runtime.reentersyscall", 26, NEWEST, false, SITE_RAX | SITE_RCX,
+	{HOOK_CORO_SWITCH, "runtime.coroswitch_m", 22, NEWEST, true, SITE_FIRST, STUB_P_OF_THREAD},
+	{HOOK_SYSCALL, "runtime.reentersyscall", 26, NEWEST, false, SITE_FIRST | SITE_THIRD,
 	 STUB_SYSCALL},
 	{HOOK_SYSCALL_EXIT, "runtime.exitsyscall", 26, NEWEST, false, 0, STUB_SYSCALL_EXIT},
-	{HOOK_P_START, "runtime.wirep", OLDEST, NEWEST, false, SITE_RAX, STUB_P_ARGUMENT},
+	{HOOK_P_START, "runtime.wirep", OLDEST, NEWEST, false, SITE_FIRST, STUB_P_ARGUMENT},
 	{HOOK_P_STOP, "runtime.releasep", OLDEST, 21, false, 0, STUB_P_OF_THREAD},
 	{HOOK_P_STOP, "runtime.releasepNoTrace", 22, NEWEST, false, 0, STUB_P_OF_THREAD},
-	{HOOK_P_STEAL, "runtime.syscallingThread.releaseP", 26, NEWEST, false, SITE_RCX,
+	{HOOK_P_STEAL, "runtime.syscallingThread.releaseP", 26, NEWEST, false, SITE_THIRD,
 	 STUB_P_OF_THREAD},
-	{HOOK_P_HANDOFF, "runtime.handoffp", OLDEST, 25, false, SITE_RAX, STUB_P_OF_THREAD},
+	{HOOK_P_HANDOFF, "runtime.handoffp", OLDEST, 25, false, SITE_FIRST, STUB_P_OF_THREAD},
 	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", OLDEST, 20, false, 0, STUB_P_OF_THREAD},
 	/* In Go 1.21 a call of its own tracer comes first. */
 	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 21, 21, false, 0, STUB_P_OF_THREAD, true},
-	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 22, NEWEST, false, SITE_RAX,
+	{HOOK_STW_BEGIN, "runtime.stopTheWorldWithSema", 22, NEWEST, false, SITE_FIRST,
 	 STUB_P_OF_THREAD},
 	/* Compiled without optimisation, it begins with a call, too, up to Go 1.21. */
 	{HOOK_STW_END, "runtime.startTheWorldWithSema", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD,
@@ -58,21 +59,21 @@ static const struct hook_rule rules[] = {
 	 STUB_P_OF_THREAD},
 	{HOOK_GC_END, "runtime.gcSweep", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD},
 	{HOOK_TASK_BEGIN, "runtime/trace.userTaskCreate", OLDEST, NEWEST, true,
-	 SITE_RAX | SITE_RBX | SITE_RCX | SITE_RDI, STUB_P_OF_THREAD},
-	{HOOK_TASK_END, "runtime/trace.userTaskEnd", OLDEST, NEWEST, true, SITE_RAX,
+	 SITE_FIRST | SITE_SECOND | SITE_THIRD | SITE_FOURTH, STUB_P_OF_THREAD},
+	{HOOK_TASK_END, "runtime/trace.userTaskEnd", OLDEST, NEWEST, true, SITE_FIRST,
 	 STUB_P_OF_THREAD},
 	{HOOK_REGION, "runtime/trace.userRegion", OLDEST, NEWEST, true,
-	 SITE_RAX | SITE_RBX | SITE_RCX | SITE_RDI, STUB_P_OF_THREAD},
+	 SITE_FIRST | SITE_SECOND | SITE_THIRD | SITE_FOURTH, STUB_P_OF_THREAD},
 	{HOOK_LOG, "runtime/trace.userLog", OLDEST, NEWEST, true,
-	 SITE_RAX | SITE_RBX | SITE_RCX | SITE_RDI | SITE_RSI, STUB_P_OF_THREAD},
+	 SITE_FIRST | SITE_SECOND | SITE_THIRD | SITE_FOURTH | SITE_FIFTH, STUB_P_OF_THREAD},
 	/* It tests first whether to notify the GC, and there are two ways then. */
 	{HOOK_LABELS, "runtime/pprof.runtime_setProfLabel", OLDEST, NEWEST, true,
-	 SITE_RAX | SITE_RELATIVE, STUB_P_OF_THREAD},
+	 SITE_FIRST | SITE_RELATIVE, STUB_P_OF_THREAD},
 };
 
 /* All of them or none: a program with unknown code has no such events. */
 static const struct hook_rule sweep_rules[] = {
-	{HOOK_SWEEP_SPAN, "runtime.(*sweepLocked).sweep", OLDEST, NEWEST, false, SITE_RAX,
+	{HOOK_SWEEP_SPAN, "runtime.(*sweepLocked).sweep", OLDEST, NEWEST, false, SITE_FIRST,
 	 STUB_P_OF_THREAD},
 	{HOOK_SWEEP_DONE, "runtime.deductSweepCredit", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD,
 	 .branch_guard = 1},
@@ -87,7 +88,7 @@ static const struct hook_rule sweep_rules[] = {
 /* Its arguments are (p, size), from Go 1.23 on (mp, p, size). */
 static const struct hook_rule allocation_rule = {HOOK_ALLOC,      "runtime.mProf_Malloc",
 						 OLDEST,          NEWEST,
-						 false,           SITE_RBX,
+						 false,           SITE_SECOND,
 						 STUB_P_OF_THREAD};
 enum { FIRST_WITH_M = 23 };
 
@@ -192,6 +193,12 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 	memset(ret, 0, sizeof(*ret));
 	ret->left_out = (struct strbuf)STRBUF_INIT;
 	ret->site_count = HOOKS;
+	if (lay->minor < probe_site_first_minor)
+		return error_format(
+			ERROR_UNSUPPORTED,
+			"cannot trace Go 1.%d on this machine: it passes arguments on the stack; "
+			"use record or dump, or build the program with Go 1.%d or later",
+			lay->minor, probe_site_first_minor);
 	for (size_t i = 0; !err && i < ARRAY_SIZE(rules); i++) {
 		const struct hook_rule *rule = &rules[i];
 
@@ -219,8 +226,8 @@ struct error *hooks_add_allocations(struct target *t, const struct image *img,
 	if (err)
 		return err;
 	config->mem_profile_rate = variables.mem_rate;
-	config->alloc_size_in_rcx = lay->minor >= FIRST_WITH_M;
-	rule.arguments = config->alloc_size_in_rcx ? SITE_RCX : SITE_RBX;
+	config->alloc_size_is_third = lay->minor >= FIRST_WITH_M;
+	rule.arguments = config->alloc_size_is_third ? SITE_THIRD : SITE_SECOND;
 	hooks->kinds[HOOK_ALLOC] = rule.kind;
 	return find_site(t, img, lay, &rule, &hooks->sites[HOOK_ALLOC]);
 }
@@ -298,6 +305,24 @@ static void fill_offsets(const struct golayout_numbers *n, struct agent_config *
 	c->p_gc_worker_mode = n->p_gc_worker_mode;
 	c->coro_gp = n->coro_gp;
 	c->g_labels = n->g_labels;
+	c->g_sched_lr = probe_site_has_link_register ? n->g_sched_lr : 0;
+}
+
+/* A signal makes a goroutine call asyncPreempt(). The frame of that ends where its record is, on
+ * amd64; on arm64 the record is at its beginning, and the return address of what was interrupted
+ * lies behind it (runtime/signal_arm64.go: pushCall). */
+static uint32_t interrupted_at(const struct image *img)
+{
+	struct go_func f;
+	int32_t frame = 0;
+
+	if (!probe_site_has_link_register)
+		return 16;
+	if (pclntab_find_name(&img->functions, "runtime.asyncPreempt", &f))
+		for (uint64_t pc = f.entry; pc < f.end; pc += 4)
+			if (pclntab_sp_delta(&f, pc) > frame)
+				frame = pclntab_sp_delta(&f, pc);
+	return CPU_RECORD_BELOW_SP + (uint32_t)frame;
 }
 
 /* The agent stores frequent offsets in 16 bits. A hostile program's DWARF may exceed them. */
@@ -380,6 +405,7 @@ struct error *hooks_config(struct target *t, const struct image *img, const stru
 				     .text = img->functions.text};
 	fill_offsets(&lay->n, ret);
 	fill_ranges(img, ret);
+	ret->interrupted = interrupted_at(img);
 	if (!ret->park_m.size || !ret->assist.size)
 		return error_format(
 			ERROR_UNSUPPORTED,

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "agent/blob.h"
+#include "agent/cpu.h"
 #include "base/cleanup.h"
 #include "hooks/entry_points.h"
 #include "hooks/hooks.h"
+#include "hooks/probe_site.h"
 #include "hooks/readable.h"
 #include "hooks/region.h"
 #include "hooks/request_functions.h"
@@ -28,6 +30,7 @@
 /* The part of the shared memory that is used at first. */
 #define FIRST_STACK_BYTES 262144
 #define FIRST_RING_BYTES 262144
+#define STACK_BYTES 4096 /* of a slot */
 
 struct injection {
 	struct target *t;
@@ -63,7 +66,7 @@ static struct error *must_check choose_layout(struct injection *in,
 	l->magic = AGENT_MAGIC;
 	l->slots = p_count + AGENT_FALLBACK_SLOTS;
 	l->ring_bytes = options->ring_bytes;
-	l->table_offset = (sizeof(*l) + 4095) & ~4095ul;
+	l->table_offset = (sizeof(*l) + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
 	l->arena_offset = l->table_offset + AGENT_TABLE_SLOTS * sizeof(struct agent_stack);
 	l->arena_words = AGENT_TABLE_SLOTS * 32;
 	slots = l->arena_offset + l->arena_words * 8;
@@ -230,13 +233,13 @@ void inject_read(const struct injection *in, uint64_t offset, void *ret, size_t 
 
 void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 {
-	uint64_t first = offset & ~(CODE_PAGE_BYTES - 1ull);
+	uint64_t page = sysconf(_SC_PAGESIZE), first = offset & ~(page - 1);
 	uint8_t byte;
 
 	if (offset >= in->layout.size)
 		return;
 	madvise((char *)in->shared + first, offset + size - first, MADV_POPULATE_WRITE);
-	for (uint64_t at = first; at < offset + size; at += CODE_PAGE_BYTES)
+	for (uint64_t at = first; at < offset + size; at += page)
 		if (error_dropped(target_read(in->t, in->answer.shared_address + at, &byte, 1)))
 			return;
 }
@@ -252,8 +255,7 @@ static void populate_first(const struct injection *in)
 		if (i >= in->p_now && i < l->slots - AGENT_FALLBACK_SLOTS)
 			continue;
 		/* With the part of its stack that it usually needs. */
-		inject_populate(in, slot - CODE_PAGE_BYTES,
-				sizeof(struct agent_slot) + CODE_PAGE_BYTES);
+		inject_populate(in, slot - STACK_BYTES, sizeof(struct agent_slot) + STACK_BYTES);
 		inject_populate(in, l->rings_offset + i * l->ring_bytes, FIRST_RING_BYTES);
 	}
 }
@@ -264,6 +266,7 @@ static struct error *must_check fill_shared(struct injection *in)
 	struct error *err;
 
 	*in->shared = in->layout;
+	in->shared->absence = cpu_clock_seconds();
 	in->shared->enabled = in->control + offsetof(struct code_control, enabled);
 	for (uint32_t i = 0; i < in->layout.slots; i++)
 		init_slot(in, i);
@@ -327,7 +330,7 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 	_cleanup_injection_ struct injection *in = NULL;
 	struct error *err;
 
-	if (!agent_blob_size || img->machine != MACHINE_AMD64)
+	if (!agent_blob_size || img->machine != probe_site_machine)
 		return error_format(ERROR_UNSUPPORTED,
 				    "trace supports amd64 only; use record or dump here");
 	err = create(t, img, lay, options, &in);

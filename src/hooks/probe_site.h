@@ -1,7 +1,9 @@
 /*
- * Where a function of the target can be patched: one whole instruction of at least five bytes, so
- * that no thread, wherever it stands or returns to, is ever inside; none that depends on where it
- * is, for it is executed elsewhere, unless it is asked for.
+ * Where a function of the target can be patched: one whole instruction at least as long as a jump,
+ * so that no thread, wherever it stands or returns to, is ever inside; none that depends on where
+ * it is, for it is executed elsewhere, unless it is asked for. One file for each architecture.
+ *
+ * "Scratch registers" are those that the stubs use: R12 and R13 on amd64, X22 to X25 on arm64.
  */
 #ifndef HOOKS_PROBE_SITE_H
 #define HOOKS_PROBE_SITE_H
@@ -11,50 +13,64 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "image/elf_file.h"
 #include "inject/code_page.h"
+
+/* The programs that can be patched. */
+extern const enum machine probe_site_machine;
+/* A call leaves its return address in a register, not on the stack. */
+extern const bool probe_site_has_link_register;
+/* Go 1.N from which on arguments are in registers. */
+extern const int probe_site_first_minor;
 
 struct probe_site {
 	uint64_t address;
-	size_t length;   /* of the instruction; four: the jump must keep the byte behind it */
+	size_t length; /* of the instruction; less than the jump: that must keep the byte behind */
 	size_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
 	uint8_t bytes[SITE_MAX_BYTES]; /* the original bytes: at least as long as the jump */
 };
 
-/* Registers whose values at the function's entry the hook needs: bits of PLACE_*. */
+/* Arguments, in registers by Go's ABIInternal, whose values at the function's entry the hook needs.
+ */
 enum {
-	SITE_RAX = 1,
-	SITE_RBX = 2,
-	SITE_RCX = 4,
-	SITE_RDI = 8,
-	SITE_RSI = 16,
+	SITE_FIRST = 1,
+	SITE_SECOND = 2,
+	SITE_THIRD = 4,
+	SITE_FOURTH = 8,
+	SITE_FIFTH = 16,
 	/* Not a register: an instruction that says where its operand is relative to itself will do
 	 * too. */
 	SITE_RELATIVE = 32,
 };
 
 /*
- * The first such instruction where the function has set up its frame: RBP is its own, these
- * registers hold its arguments, R12, R13 and the flags are free. `past_calls`: also behind calls,
- * where no arguments are left. `name` is for messages. ERROR_UNSUPPORTED: the code is not as it
- * should be.
+ * The first such instruction where the function has set up its frame: the frame pointer is its own,
+ * these registers hold its arguments, the scratch registers and the flags are free. `past_calls`:
+ * also behind calls, where no arguments are left. `name` is for messages. ERROR_UNSUPPORTED: the
+ * code is not as it should be.
  */
 struct error *probe_site_at_body(const char *name, uint64_t address, const uint8_t *code,
 				 size_t size, unsigned int arguments, bool past_calls,
 				 struct probe_site *ret) must_check;
 
-/* The first such instruction that loads from `offset` behind a register; R12, R13 and the flags are
- * free there. */
+/* The first such instruction that loads from `offset` behind a register; the scratch registers and
+ * the flags are free there. */
 struct error *probe_site_at_load(const char *name, uint64_t address, const uint8_t *code,
 				 size_t size, uint32_t offset, struct probe_site *ret) must_check;
 
 /*
  * Where the function asks whether to call `called` for the nth time, counted from 1: the last read
  * of a variable before that call, of one that it reads at another place as well. `code` is all of
- * it. R12, R13 and the flags are free there.
+ * it. The scratch registers and the flags are free there.
  */
 struct error *probe_site_before_call(const char *name, uint64_t address, const uint8_t *code,
 				     size_t size, uint64_t called, unsigned int nth,
 				     struct probe_site *ret) must_check;
+
+/* The address of the function's last call of `called`; its end if there is none. `code` is all of
+ * it.
+ */
+uint64_t probe_site_last_call(uint64_t address, const uint8_t *code, size_t size, uint64_t called);
 
 enum probe_site_which { SITE_BEGIN = 1, SITE_RETURNS = 2 };
 
@@ -69,10 +85,10 @@ struct probe_site_ends {
 /*
  * For any function that Go's compiler made: `code` is all of it. A thread of it may stand at any
  * instruction, and come back to it. It begins behind the check for room on the stack, so what that
- * makes it repeat is seen once; R12, R13 and the flags are free at each probe site. Where no
- * instruction is large enough one of four bytes is taken. A place where the registers `arguments`
- * (SITE_*) still have their values is preferred. `which` is a sum of enum probe_site_which: only
- * these are looked for.
+ * makes it repeat is seen once; the scratch registers and the flags are free at each probe site.
+ * Where no instruction is large enough one of four bytes is taken. A place where the registers
+ * `arguments` (SITE_*) still have their values is preferred. `which` is a sum of enum
+ * probe_site_which: only these are looked for.
  *
  * ERROR_UNSUPPORTED, in words that go on after the function's name: "is ...".
  */

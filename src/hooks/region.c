@@ -2,8 +2,8 @@
 
 #include "agent/abi.h"
 #include "base/cpus.h"
+#include "inject/jump.h"
 
-#define REACH 0x78000000ull /* 1.9 GB: 32-bit displacements, and some way to go in the code */
 #define STEP 0x100000ull
 #define DISTANCE 0x4000000ull /* from other mappings, at the first try */
 #define LOWEST 0x100000ull    /* above vm.mmap_min_addr */
@@ -27,14 +27,14 @@ static bool search(const struct target_maps *maps, const struct image *img, uint
 {
 	uint64_t text = img->functions.text & ~(STEP - 1), etext = img->functions.etext;
 
-	for (uint64_t step = STEP; step < REACH; step += STEP) {
+	for (uint64_t step = STEP; step < CODE_REACH; step += STEP) {
 		uint64_t up = ((etext + STEP) & ~(STEP - 1)) + step, down = text - step;
 
-		if (up + size < text + REACH && is_free(maps, up, size, distance)) {
+		if (up + size < text + CODE_REACH && is_free(maps, up, size, distance)) {
 			*ret = up;
 			return true;
 		}
-		if (text > step + distance + LOWEST && etext - down < REACH &&
+		if (text > step + distance + LOWEST && etext - down < CODE_REACH &&
 		    is_free(maps, down, size, distance)) {
 			*ret = down;
 			return true;
@@ -54,8 +54,8 @@ struct error *region_choose(struct target *t, const struct image *img, uint64_t 
 		if (search(&maps, img, size, distance, ret))
 			return NULL;
 	return error_format(ERROR_UNSUPPORTED,
-			    "no free address space within 2 GB of the code of process %d",
-			    target_pid(t));
+			    "no free address space within %llu MB of the code of process %d",
+			    CODE_REACH >> 20, target_pid(t));
 }
 
 struct error *region_p_count(struct target *t, const struct golayout *lay, uint64_t *ret)

@@ -31,18 +31,20 @@ static const struct route_field gorilla_path[] = {
 static const char *const chi_packages[] = {"github.com/go-chi/chi/v5", "github.com/go-chi/chi"};
 
 /*
- * serverHandler.ServeHTTP(w, r): the server, an interface and the request are in RAX, RBX, RCX and
- * RDI. The library's HTTP/2 calls it as well. (*serverConn).runHandler(w, r, handler): RAX, RBX,
- * RCX and so on. gRPC's (*Server).handleStream(transport, stream): the server, an interface and the
- * stream. WriteStatus(transport, stream, status) of its transports: RAX, RBX, RCX.
+ * serverHandler.ServeHTTP(w, r): the server, an interface and the request are in the first four
+ * registers. The library's HTTP/2 calls it as well. (*serverConn).runHandler(w, r, handler): the
+ * request is in the third. gRPC's (*Server).handleStream(transport, stream): the server, an
+ * interface and the stream. WriteStatus(transport, stream, status) of its transports: the status is
+ * in the third.
  *
- * A mux finds the pattern in a function whose results are a handler, in RAX and RBX, and the
- * pattern.
+ * A mux finds the pattern in a function whose results are a handler, in the first two
+ * registers, and the pattern.
  */
 static const struct request_function functions[] = {
-	{"net/http.serverHandler.ServeHTTP", OLDEST, NEWEST, ENTRY_CALL, REQUEST_IN_RDI, "names"},
+	{"net/http.serverHandler.ServeHTTP", OLDEST, NEWEST, ENTRY_CALL, REQUEST_IN_FOURTH,
+	 "names"},
 	{"golang.org/x/net/http2.(*serverConn).runHandler", OLDEST, NEWEST, ENTRY_CALL,
-	 REQUEST_IN_RCX, "names"},
+	 REQUEST_IN_THIRD, "names"},
 	{"google.golang.org/grpc.(*Server).handleStream", OLDEST, NEWEST, ENTRY_CALL,
 	 REQUEST_OF_GRPC, "names"},
 	{"net/http.(*response).WriteHeader", OLDEST, NEWEST, ENTRY_STATUS, 0, "a status"},

@@ -1,6 +1,7 @@
 /*
  * The stubs of the code page (inject/code_page.h): for each hook one that takes a slot, calls the
  * agent on the slot's stack, executes the instruction that the jump has replaced, and goes back.
+ * One file for each architecture.
  */
 #ifndef HOOKS_STUB_H
 #define HOOKS_STUB_H
@@ -15,8 +16,8 @@
 
 enum stub_p {
 	STUB_P_OF_THREAD,
-	STUB_P_ARGUMENT, /* the P in RAX, which the thread is about to take */
-	STUB_CASGSTATUS, /* the thread's, RAX, RBX and RCX are the only registers in use */
+	STUB_P_ARGUMENT, /* the P is the first argument, which the thread is about to take */
+	STUB_CASGSTATUS, /* the thread's; but for three arguments, no register is in use */
 	STUB_CASGSTATUS_NO_P_IN_SYSCALL, /* and from a system call on the P may be another's */
 	STUB_SYSCALL,                    /* the thread's, by a goroutine: reentersyscall */
 	STUB_SYSCALL_EXIT,               /* and exitsyscall */

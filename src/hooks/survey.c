@@ -1,19 +1,24 @@
 #include "hooks/survey.h"
 
+#include <string.h>
+
 #include "inject/stale_agent.h"
+#include "inject/survey_code.h"
+
+#define VDSO_MOST 65536 /* bytes that are looked at */
 
 static struct error *must_check find_code(const struct image *img, const char *const names[2],
-					  const uint8_t *bytes, size_t size, uint64_t *ret)
+					  const struct machine_code *wanted, uint64_t *ret)
 {
 	struct go_func f;
 
 	for (int i = 0; i < 2; i++) {
 		if (!names[i] || !pclntab_find_name(&img->functions, names[i], &f))
 			continue;
-		for (uint64_t at = f.entry; at + size <= f.end && at < f.entry + 64; at++) {
-			const uint8_t *code = image_bytes(img, at, size);
+		for (uint64_t at = f.entry; at + wanted->size <= f.end && at < f.entry + 64; at++) {
+			const uint8_t *code = image_bytes(img, at, wanted->size);
 
-			if (code && !memcmp(code, bytes, size)) {
+			if (code && !memcmp(code, wanted->bytes, wanted->size)) {
 				*ret = at;
 				return NULL;
 			}
@@ -26,21 +31,47 @@ static struct error *must_check find_code(const struct image *img, const char *c
 		names[0]);
 }
 
-static struct error *must_check find_codes(const struct image *img, struct survey *ret)
+/* The kernel's own sigreturn, which signal handlers of a program without one return to. */
+static struct error *must_check find_in_vdso(struct target *t, uint64_t *ret)
+{
+	_cleanup_maps_ struct target_maps maps = {0};
+	const struct machine_code *wanted = &survey_sigreturns[0];
+	uint8_t code[VDSO_MOST];
+	struct error *err = target_maps(t, &maps);
+
+	for (size_t i = 0; !err && i < maps.count; i++) {
+		const struct target_map *map = &maps.items[i];
+		size_t size = map->end - map->start < VDSO_MOST ? map->end - map->start : VDSO_MOST;
+
+		if (strcmp(map->path, "[vdso]") != 0)
+			continue;
+		err = target_read(t, map->start, code, size);
+		for (size_t at = 0; !err && at + wanted->size <= size; at += 4)
+			if (!memcmp(code + at, wanted->bytes, wanted->size)) {
+				*ret = map->start + at;
+				return NULL;
+			}
+	}
+	return err ? err
+		   : error_format(ERROR_UNSUPPORTED,
+				  "cannot map memory in the target: this kernel's vDSO has no "
+				  "sigreturn that gospect knows; report the kernel's version");
+}
+
+static struct error *must_check find_codes(struct target *t, const struct image *img,
+					   struct survey *ret)
 {
 	static const char *const yield[2] = {"runtime.osyield"};
-	static const char *const restore[2] = {"runtime.sigreturn__sigaction", "runtime.sigreturn"};
-	static const uint8_t syscall_ret[] = SURVEY_SYSCALL_RET;
-	static const uint8_t wide[] = SURVEY_SIGRETURN_WIDE;
-	static const uint8_t narrow[] = SURVEY_SIGRETURN_NARROW;
-	struct error *err = find_code(img, yield, syscall_ret, sizeof(syscall_ret), &ret->syscall);
+	struct error *err = find_code(img, yield, &survey_syscall, &ret->syscall);
 
 	if (err)
 		return err;
-	err = find_code(img, restore, wide, sizeof(wide), &ret->restore);
+	if (!survey_sigreturn_functions[0])
+		return find_in_vdso(t, &ret->restore);
+	err = find_code(img, survey_sigreturn_functions, &survey_sigreturns[0], &ret->restore);
 	if (!error_dropped(err))
 		return NULL;
-	return find_code(img, restore, narrow, sizeof(narrow), &ret->restore);
+	return find_code(img, survey_sigreturn_functions, &survey_sigreturns[1], &ret->restore);
 }
 
 /* gospect restores the bytes of the program's file, not bytes that the target chooses. */
@@ -92,7 +123,7 @@ static void fill_words(const struct golayout *lay, struct runtime_words *ret)
 struct error *survey_make(struct target *t, const struct image *img, const struct golayout *lay,
 			  struct survey *ret)
 {
-	struct error *err = find_codes(img, ret);
+	struct error *err = find_codes(t, img, ret);
 
 	fill_words(lay, &ret->words);
 	return err ? err : survey_originals(t, img, ret);

@@ -6,7 +6,6 @@
 #define DISTANCE 0x100000ull /* from other mappings */
 #define STACK_ROOM 0x40000000ull
 #define LOWEST 0x100000ull /* above vm.mmap_min_addr */
-#define HIGHEST (1ull << 47)
 
 /* A jump from there with that last byte leads to these addresses. */
 struct window {
@@ -62,7 +61,7 @@ static uint64_t find_page(const struct trampolines *all, const struct target_map
 {
 	uint64_t at = (w->last - CODE_PAGE_BYTES) & ~(STEP - 1);
 
-	if (w->first < LOWEST + DISTANCE || w->last > HIGHEST)
+	if (w->first < LOWEST + DISTANCE || w->last > ADDRESS_END)
 		return 0;
 	for (; at >= w->first; at -= STEP)
 		if (is_free(all, maps, at))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "hooks/probe_site.h"
 #include "hooks/range.h"
 
 /* Here a goroutine waits, and is still its M's: as one that only pretends to
@@ -18,19 +19,10 @@ static void add(struct quiescence_functions *functions, uint64_t start, uint64_t
 /* The last call of `called` in the function; its end if there is none. */
 static uint64_t last_call(const struct image *img, const struct go_func *f, uint64_t called)
 {
-	enum { CALL = 0xe8, CALL_BYTES = 5 };
 	size_t size = f->end - f->entry;
 	const uint8_t *code = image_bytes(img, f->entry, size);
-	int32_t distance;
 
-	for (size_t i = size; code && i-- > CALL_BYTES;) {
-		size_t at = i - CALL_BYTES;
-
-		memcpy(&distance, code + at + 1, sizeof(distance));
-		if (code[at] == CALL && f->entry + i + distance == called)
-			return f->entry + at;
-	}
-	return f->end;
+	return code ? probe_site_last_call(f->entry, code, size, called) : f->end;
 }
 
 void unsafe_functions(const struct image *img, const struct code_head *head, bool goid_late,

@@ -6,10 +6,10 @@
  * where: from it, a later gospect undoes what a killed one has left. With many probe sites it is
  * several pages. The stubs are made, and described, in hooks/stub.h.
  *
- * Trampoline pages lead to stubs. Where the instruction has four bytes alone, the fifth of the jump
- * is the first of the next instruction, to which a function may return: it has to stay what it is.
- * It is the highest byte of the jump's distance, so the jump leads to where that takes it, within
- * 16 MB.
+ * Trampoline pages lead to stubs. Where, on amd64, the instruction has four bytes alone, the fifth
+ * of the jump is the first of the next instruction, to which a function may return: it has to stay
+ * what it is. It is the highest byte of the jump's distance, so the jump leads to where that takes
+ * it, within 16 MB.
  */
 #ifndef INJECT_CODE_PAGE_H
 #define INJECT_CODE_PAGE_H
@@ -21,11 +21,8 @@
 
 #include "agent/abi.h"
 #include "agent/blob.h"
+#include "inject/jump.h"
 
-#define SITE_MAX_BYTES 16
-#define SITE_JUMP_BYTES 5
-
-#define CODE_PAGE_BYTES 4096
 #define CODE_MAGIC 0x65646f6374677367ull /* "gsgtcode" */
 #define CODE_VERSION 4
 #define CODE_MAX_SITES (HOOKS + AGENT_MAX_ENTRY_SITES)
@@ -111,12 +108,10 @@ static inline size_t code_site_bytes(const struct code_site *site)
 /* The jump that is written at the probe site; false when it cannot lead there. */
 static inline bool code_jump(const struct code_site *site, uint8_t ret[SITE_JUMP_BYTES])
 {
-	int64_t distance = (int64_t)(site->jump - (site->address + SITE_JUMP_BYTES));
-	int32_t near = (int32_t)distance;
+	const size_t last = SITE_JUMP_BYTES - 1;
 
-	ret[0] = 0xe9;
-	memcpy(ret + 1, &near, sizeof(near));
-	return near == distance && (site->length >= SITE_JUMP_BYTES || ret[4] == site->bytes[4]);
+	return jump_make(site->address, site->jump, ret) &&
+	       (site->length >= SITE_JUMP_BYTES || ret[last] == site->bytes[last]);
 }
 
 #endif

@@ -4,9 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/user.h>
 #include <unistd.h>
 
 #include "agent/abi.h"
@@ -73,16 +71,14 @@ static bool is_in_agent(const struct quiet *q, pid_t id, size_t *left)
 {
 	size_t given = *left < STACK_BYTES ? *left : STACK_BYTES, rest = given;
 	const struct interrupted_place agent = {is_in_code, q->head};
-	struct user_regs_struct u;
+	struct thread_registers r;
 	enum interrupted interrupted;
-	uint64_t mask = 0;
 
-	if (ptrace(PTRACE_GETREGS, id, NULL, &u) ||
-	    ptrace(PTRACE_GETSIGMASK, id, sizeof(mask), &mask))
+	if (!thread_registers_read(id, &r))
 		return errno != ESRCH;
-	if (code_has(q->head, u.rip))
+	if (code_has(q->head, r.pc))
 		return true;
-	interrupted = interrupted_look(q->w->t, u.rsp, u.fs_base, mask, &rest, agent);
+	interrupted = interrupted_look(q->w->t, r.sp, r.tls, r.mask, &rest, agent);
 	*left -= given - rest;
 	return interrupted != INTERRUPTED_ELSEWHERE;
 }

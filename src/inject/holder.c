@@ -11,16 +11,12 @@
 #include <sys/ptrace.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-
-/* int3, and a jump to itself. */
-#define BREAKPOINT 0xccu
-#define GO_ROUND "\xeb\xfe"
+#include "inject/breakpoint.h"
 
 /* The holder's reports, and its orders. */
 enum { IS_TRACED = 1, IS_DENIED, HAS_EXECED, IS_HELD, IS_LOST };
@@ -39,7 +35,7 @@ struct hold {
 	int signals;
 	int memory; /* of the child */
 	uint64_t address;
-	uint8_t before[2]; /* the original bytes */
+	uint8_t before[BREAKPOINT_MOST]; /* the original bytes */
 	bool traced;
 	bool stopped; /* for exec: it waits for us */
 	bool broken;  /* there is a breakpoint */
@@ -53,9 +49,19 @@ static void report(const struct hold *h, unsigned int what)
 	(void)!send(h->channel, &w, sizeof(w), MSG_NOSIGNAL);
 }
 
-static bool write_code(const struct hold *h, const void *bytes, size_t size)
+static bool write_bytes(const struct hold *h, const void *bytes, size_t size)
 {
 	return pwrite(h->memory, bytes, size, (off_t)h->address) == (ssize_t)size;
+}
+
+static bool write_code(const struct hold *h, const struct machine_code *code)
+{
+	return write_bytes(h, code->bytes, code->size);
+}
+
+static void write_before(const struct hold *h)
+{
+	write_bytes(h, h->before, breakpoint_loop.size);
 }
 
 static void forget_memory(struct hold *h)
@@ -68,16 +74,16 @@ static void forget_memory(struct hold *h)
 /* While it is stopped. */
 static bool set_breakpoint(struct hold *h, uint64_t address)
 {
-	const uint8_t breakpoint = BREAKPOINT;
+	ssize_t size = breakpoint_loop.size;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", h->child);
 	forget_memory(h);
 	h->memory = open(path, O_RDWR | O_CLOEXEC);
 	h->address = address;
-	if (h->memory < 0 || pread(h->memory, h->before, 2, (off_t)address) != 2)
+	if (h->memory < 0 || pread(h->memory, h->before, size, (off_t)address) != size)
 		return false;
-	h->broken = write_code(h, &breakpoint, 1);
+	h->broken = write_code(h, &breakpoint_code);
 	return h->broken;
 }
 
@@ -94,21 +100,20 @@ static void let_go(struct hold *h)
 }
 
 /* It has come to the breakpoint: from now on it goes round there. */
-static void hold_here(struct hold *h, struct user_regs_struct *regs)
+static void hold_here(struct hold *h)
 {
-	regs->rip = h->address;
 	h->broken = false;
-	h->held = write_code(h, GO_ROUND, 2) && !ptrace(PTRACE_SETREGS, h->child, NULL, regs);
+	h->held = write_code(h, &breakpoint_loop) && breakpoint_go_to(h->child, h->address);
 	if (!h->held)
-		write_code(h, h->before, 2);
+		write_before(h);
 	let_go(h);
 	report(h, h->held ? IS_HELD : IS_LOST);
 }
 
-static bool is_at_breakpoint(const struct hold *h, int status, struct user_regs_struct *regs)
+static bool is_at_breakpoint(const struct hold *h, int status)
 {
 	return h->broken && WSTOPSIG(status) == SIGTRAP && !(status >> 16) &&
-	       !ptrace(PTRACE_GETREGS, h->child, NULL, regs) && regs->rip == h->address + 1;
+	       breakpoint_is_at(h->child, h->address);
 }
 
 /* Handles a stop elsewhere than at the breakpoint: reports an exec, passes a signal on. */
@@ -136,15 +141,14 @@ static void pass_on(struct hold *h, int status)
 
 static void look_at_child(struct hold *h)
 {
-	struct user_regs_struct regs;
 	int status;
 
 	while (h->traced && waitpid(h->child, &status, WNOHANG | __WALL) == h->child) {
 		if (!WIFSTOPPED(status)) {
 			h->traced = h->broken = false;
 			report(h, IS_LOST);
-		} else if (is_at_breakpoint(h, status, &regs)) {
-			hold_here(h, &regs);
+		} else if (is_at_breakpoint(h, status)) {
+			hold_here(h);
 		} else {
 			pass_on(h, status);
 		}
@@ -179,14 +183,14 @@ static void restore(struct hold *h)
 	if (!h->traced && !h->held)
 		return;
 	if (!h->traced && !trace_child(h, 0)) {
-		/* Somebody else traces it: the two bytes are written at once anyway. */
-		write_code(h, h->before, 2);
+		/* Somebody else traces it: the bytes are written at once anyway. */
+		write_before(h);
 		return;
 	}
 	if (!h->stopped && !stop_child(h))
 		return;
 	if (h->broken || h->held)
-		write_code(h, h->before, 2);
+		write_before(h);
 	let_go(h);
 }
 

@@ -2,35 +2,13 @@
 
 #include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 
-#include "base/array.h"
+#include "inject/signal_frame.h"
 
 #define PAGE_BYTES 4096
 #define PIECE_BYTES 32768
 /* Handlers that interrupt each other on different stacks. */
 #define MOST_STACKS 8
-/* The segment of 64-bit code (asm/segment.h: __USER_CS). */
-#define USER_CS 0x33
-/* asm/ucontext.h: UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS. */
-#define KNOWN_FLAGS 7
-/* With all of a CPU's registers, and the red zone. */
-#define MAX_FRAME_BYTES 16384
-
-/* The kernel's struct ucontext (asm-generic/ucontext.h, asm/sigcontext.h). */
-struct frame {
-	uint64_t flags, link;
-	uint64_t stack, stack_flags, stack_size;
-	uint64_t registers[15];
-	uint64_t sp, pc, eflags;
-	uint16_t cs, gs, fs, ss;
-	uint64_t error, trap, old_mask, cr2, fpstate, reserved[8];
-	uint64_t mask;
-};
-_Static_assert(offsetof(struct frame, pc) == offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
-	       "as the kernel has it");
-_Static_assert(offsetof(struct frame, mask) == offsetof(ucontext_t, uc_sigmask),
-	       "as the kernel has it");
 
 struct walk {
 	struct target *t;
@@ -41,10 +19,10 @@ struct walk {
 
 static bool lies_above(uint64_t address, uint64_t at)
 {
-	return address - at < MAX_FRAME_BYTES;
+	return address - at < SIGNAL_FRAME_MOST;
 }
 
-static bool is_on_signal_stack(const struct frame *f, uint64_t address)
+static bool is_on_signal_stack(const struct signal_frame *f, uint64_t address)
 {
 	return address - f->stack < f->stack_size;
 }
@@ -55,14 +33,9 @@ static bool is_on_signal_stack(const struct frame *f, uint64_t address)
  * interrupted. Frames of signals long handled, of other threads, do lie near: Go's heap has all
  * their stacks.
  */
-static bool is_being_handled(const struct frame *f, uint64_t at, uint64_t sp)
+static bool is_being_handled(const struct signal_frame *f, uint64_t at, uint64_t sp)
 {
 	return is_on_signal_stack(f, sp) || lies_above(f->sp, at);
-}
-
-static bool is_whole(const struct frame *f, uint64_t at)
-{
-	return f->flags <= KNOWN_FLAGS && !f->link && (!f->fpstate || lies_above(f->fpstate, at));
 }
 
 /* Up to the end of the thread's stack, as far as that is known: above it is the C library's data of
@@ -97,15 +70,14 @@ static size_t read_piece(struct walk *w, uint64_t at, void *bytes)
 enum step { STEP_ON, STEP_TO_STACK, STEP_END, STEP_THERE };
 
 /* Decides whether the bytes at `at` are such a frame. */
-static enum step classify(const struct walk *w, const struct frame *f, uint64_t at, uint64_t sp)
+static enum step classify(const struct walk *w, const struct signal_frame *f, uint64_t at,
+			  uint64_t sp)
 {
-	/* The first condition also rules out a function's frame: a frame pointer, and behind it the
-	 * return address. */
-	if (f->cs != USER_CS || !is_being_handled(f, at, sp))
+	if (!signal_frame_is_likely(f) || !is_being_handled(f, at, sp))
 		return STEP_ON;
 	if (w->place.has(w->place.arg, f->pc))
 		return STEP_THERE;
-	if (!is_whole(f, at))
+	if (!signal_frame_is_whole(f, at))
 		return STEP_ON;
 	if (is_on_signal_stack(f, sp) && is_on_signal_stack(f, f->sp))
 		return STEP_ON;
@@ -121,11 +93,11 @@ static enum step search(struct walk *w, uint64_t *sp)
 	uint64_t at = *sp & ~7ull;
 	size_t n;
 
-	while ((n = read_piece(w, at, bytes)) >= sizeof(struct frame)) {
+	while ((n = read_piece(w, at, bytes)) >= sizeof(struct signal_frame)) {
 		size_t i;
 
-		for (i = 0; i + sizeof(struct frame) <= n; i += 8) {
-			struct frame f;
+		for (i = 0; i + sizeof(struct signal_frame) <= n; i += 8) {
+			struct signal_frame f;
 			enum step step;
 
 			memcpy(&f, bytes + i, sizeof(f));

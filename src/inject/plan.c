@@ -1,8 +1,7 @@
 #include "inject/plan.h"
 
-/* The user's half of the address space, on amd64. */
-#define LOWEST 0x10000ull
-#define HIGHEST (1ull << 47)
+#include "inject/survey_code.h"
+
 /* Limit of the shared memory: a table of stacks and 1,032 rings take 4.4 GB, of which little is
  * touched. */
 #define MOST_SHARED_BYTES (1ull << 36)
@@ -43,10 +42,11 @@ bool originals_add(struct originals *o, uint64_t address, const uint8_t *bytes)
 
 /* ---- ranges ---- */
 
-/* In the user's half, without an overflow. */
+/* In the user's part, without an overflow. */
 static bool is_range(uint64_t start, uint64_t size)
 {
-	return size && start >= LOWEST && start < HIGHEST && size <= HIGHEST - start;
+	return size && start >= ADDRESS_LOWEST && start < ADDRESS_END &&
+	       size <= ADDRESS_END - start;
 }
 
 /* All of it in mappings of code, side by side. */
@@ -90,29 +90,26 @@ static bool are_small(const struct runtime_words *w)
 	return is_range(w->allm, sizeof(uint64_t));
 }
 
-/* Compares the target's memory. */
-static bool has_bytes(struct target *t, uint64_t address, const uint8_t *bytes, size_t size)
+static bool is_there(struct target *t, const struct target_maps *maps, uint64_t address,
+		     const struct machine_code *code)
 {
-	uint8_t now[16];
+	uint8_t now[MACHINE_CODE_MOST];
 
-	return size <= sizeof(now) && !error_dropped(target_read(t, address, now, size)) &&
-	       !memcmp(now, bytes, size);
+	return is_code(maps, address, code->size) &&
+	       !error_dropped(target_read(t, address, now, code->size)) &&
+	       !memcmp(now, code->bytes, code->size);
 }
 
 static struct error *must_check check_instructions(struct target *t, const struct target_maps *maps,
 						   const struct survey *s)
 {
-	static const uint8_t call[] = SURVEY_SYSCALL_RET, wide[] = SURVEY_SIGRETURN_WIDE,
-			     narrow[] = SURVEY_SIGRETURN_NARROW;
+	bool restores = false;
 
-	if (!is_code(maps, s->syscall, sizeof(call)) ||
-	    !has_bytes(t, s->syscall, call, sizeof(call)))
+	if (!is_there(t, maps, s->syscall, &survey_syscall))
 		return refused("no system call instruction at its address");
-	if (!is_code(maps, s->restore, sizeof(wide)) ||
-	    (!has_bytes(t, s->restore, wide, sizeof(wide)) &&
-	     !has_bytes(t, s->restore, narrow, sizeof(narrow))))
-		return refused("no sigreturn at its address");
-	return NULL;
+	for (size_t i = 0; i < SURVEY_SIGRETURNS; i++)
+		restores |= is_there(t, maps, s->restore, &survey_sigreturns[i]);
+	return restores ? NULL : refused("no sigreturn at its address");
 }
 
 struct error *survey_check(struct target *t, const struct survey *s)
@@ -230,7 +227,7 @@ static struct error *must_check check_site(const struct code_head *h, const stru
 {
 	uint8_t jump[SITE_JUMP_BYTES];
 
-	if (site->length < SITE_JUMP_BYTES - 1 || site->length > SITE_MAX_BYTES ||
+	if (site->length < SITE_LEAST_BYTES || site->length > SITE_MAX_BYTES ||
 	    (site->relative && site->relative + sizeof(uint32_t) > site->length))
 		return refused("an instruction has the wrong length");
 	if (!is_code(maps, site->address, code_site_bytes(site)))

@@ -38,24 +38,10 @@ struct originals {
 bool originals_add(struct originals *o, uint64_t address, const uint8_t *bytes);
 bool originals_have(const struct originals *o, uint64_t address, const uint8_t *bytes);
 
-/* The instructions at these addresses: syscall; ret. mov rax, 15; syscall, in two encodings. */
-#define SURVEY_SYSCALL_RET       \
-	{                        \
-		0x0f, 0x05, 0xc3 \
-	}
-#define SURVEY_SIGRETURN_WIDE                             \
-	{                                                 \
-		0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 \
-	}
-#define SURVEY_SIGRETURN_NARROW               \
-	{                                     \
-		0xb8, 15, 0, 0, 0, 0x0f, 0x05 \
-	}
-
 /* Before anything is done: how threads of the target are made to do something. */
 struct survey {
-	uint64_t syscall; /* address of "syscall; ret" */
-	uint64_t restore; /* of the runtime's sigreturn */
+	uint64_t syscall; /* address of a system call and a return (inject/survey_code.h) */
+	uint64_t restore; /* of sigreturn */
 	struct runtime_words words;
 	uint64_t original_count;
 	struct original originals[CODE_MAX_SITES]; /* of a stale agent */

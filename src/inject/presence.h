@@ -3,15 +3,13 @@
 #define INJECT_PRESENCE_H
 
 #include "agent/abi.h"
+#include "agent/cpu.h"
 
 /* To be said every second at least, in the shared memory. An agent that does not hear it for some
  * seconds switches itself off. */
 static inline void presence_say(struct agent_shared *shared)
 {
-	uint32_t low, high;
-
-	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-	__atomic_store_n(&shared->seen, (uint64_t)high << 32 | low, __ATOMIC_RELAXED);
+	__atomic_store_n(&shared->seen, cpu_clock(), __ATOMIC_RELAXED);
 }
 
 #endif

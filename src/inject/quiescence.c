@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/cpu.h"
 #include "inject/interrupted.h"
 
 /* Words of a stack from the stack pointer on: more than the scheduler's functions take. */
@@ -113,7 +114,7 @@ static struct error *must_check read_stacks(struct target *t, struct seen *seen,
 
 	for (size_t i = 0; i < count; i++) {
 		pieces[i] = &seen[i].own;
-		seen[i].own.at = seen[i].registers.sp;
+		seen[i].own.at = seen[i].registers.sp - CPU_RECORD_BELOW_SP;
 	}
 	err = read_pieces(t, pieces, count);
 	for (size_t i = 0; !err && i < count; i++) {
@@ -134,7 +135,8 @@ static bool is_inside(const struct quiescence_functions *functions, const struct
 	uint64_t at = s->registers.frame, frame[2];
 	size_t count = functions->count;
 
-	if (has(functions, count, s->registers.pc) || has(functions, count, s->own.words[0]))
+	if (has(functions, count, s->registers.pc) || has(functions, count, s->registers.lr) ||
+	    has(functions, count, s->own.words[0]))
 		return true;
 	for (int i = 0; i < STACK_WORDS; i++) {
 		if (!frame_in(&s->own, at, frame) && !frame_in(&s->other, at, frame))

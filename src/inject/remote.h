@@ -4,7 +4,7 @@
  * The thread is one that sleeps in a system call. It is stopped, made to do ours instead, and put
  * back to where it was. Should we be killed in between, it still gets there: a signal frame that
  * holds its registers lies on its signal stack, and the place that it returns to after the system
- * call is the runtime's own sigreturn.
+ * call is the runtime's own sigreturn, or that of the kernel's vDSO.
  */
 #ifndef INJECT_REMOTE_H
 #define INJECT_REMOTE_H
@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "inject/plan.h"
+#include "inject/remote_registers.h"
 #include "inject/threads.h"
 #include "target/target.h"
 
@@ -23,10 +24,8 @@
 struct remote {
 	pid_t pid;
 	int memory;             /* /proc/PID/mem, for writing */
-	uint64_t syscall;       /* address of "syscall; ret" */
-	uint64_t restore;       /* of the runtime's sigreturn */
 	struct threads threads; /* the one */
-	uint64_t frame;
+	struct remote_place place;
 	uint64_t text;
 	pid_t child; /* that remote_fork() has made; 0: none */
 	struct remote_registers *saved;

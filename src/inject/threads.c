@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -610,32 +609,10 @@ struct error *threads_stand(pid_t pid, pid_t id)
 		pid);
 }
 
-struct thread_registers thread_registers_of(const struct user_regs_struct *u, uint64_t mask)
-{
-	return (struct thread_registers){
-		.pc = u->rip,
-		.sp = u->rsp,
-		.frame = u->rbp,
-		.tls = u->fs_base,
-		.mask = mask,
-		.general = {u->rax, u->rdx, u->rcx, u->rbx, u->rsi, u->rdi, u->rbp, u->rsp, u->r8,
-			    u->r9, u->r10, u->r11, u->r12, u->r13, u->r14, u->r15},
-	};
-}
-
 static void read_registers(struct stopped_thread *thread)
 {
-	struct user_regs_struct u;
-	uint64_t mask;
-
 	thread->is_read = true;
-	thread->read_errno = 0;
-	if (ptrace(PTRACE_GETREGS, thread->id, NULL, &u) ||
-	    ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(mask), &mask)) {
-		thread->read_errno = errno;
-		return;
-	}
-	thread->registers = thread_registers_of(&u, mask);
+	thread->read_errno = thread_registers_read(thread->id, &thread->registers) ? 0 : errno;
 }
 
 static bool is_unread(const struct stopped_thread *thread)

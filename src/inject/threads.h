@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "inject/quota.h"
+#include "inject/thread_registers.h"
 #include "inject/tracer_threads.h"
 
 /* From this number of sleeping threads on, helpers trace them. */
@@ -21,13 +22,6 @@
 /* The threads of each helper; more if there would be too many helpers. */
 #define THREADS_EACH 400
 #define THREADS_PARTS 64
-
-struct thread_registers {
-	uint64_t pc, sp, frame; /* the last: RBP */
-	uint64_t tls;           /* the thread pointer */
-	uint64_t mask;          /* signals that it blocks */
-	uint64_t general[16];   /* as in struct target_registers */
-};
 
 struct stopped_thread {
 	pid_t id;
@@ -93,9 +87,6 @@ struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_chec
 
 /* Reads the registers of those that have stopped since they were read. */
 void threads_read_registers(struct threads *t);
-
-struct user_regs_struct;
-struct thread_registers thread_registers_of(const struct user_regs_struct *u, uint64_t mask);
 
 /* They could not be stopped because another tracer has one of them, and we are not long at it: it
  * may be a gospect that comes just now, and takes a thread for a moment before it sees us. */

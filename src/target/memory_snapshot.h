@@ -13,7 +13,7 @@ struct snapshot_thread {
 	int32_t id;
 	int32_t inner; /* the target's number of it */
 	uint64_t pc, sp, fp;
-	uint64_t general[16]; /* as in struct target_registers */
+	uint64_t general[32]; /* as in struct target_registers */
 };
 
 /*

@@ -1,8 +1,7 @@
 #include "hooks/tests/made_target.h"
 
-#include <x86intrin.h>
-
 #include "agent/blob.h"
+#include "agent/cpu.h"
 
 const uint8_t made_function[24] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20,
 				   0x48, 0x89, 0x44, 0x24, 0x10, 0x48, 0x8b, 0x44,
@@ -31,6 +30,7 @@ static void fill_config(struct made *d)
 				   .p_gc_worker_mode = P_MODE * 8,
 				   .worker_reason = WORKER_REASON,
 				   .worker_active_reason = AGENT_NO_REASON,
+				   .interrupted = 16,
 				   .depth = 32,
 				   .dead_extra = 6,
 				   .assist_reason = AGENT_NO_REASON,
@@ -100,8 +100,9 @@ void make_memory(struct made *d, void *at, const uint8_t *code, size_t size)
 	d->head.code = word_of(d->memory + CODE);
 	d->head.agent = word_of(d->memory + AGENT);
 	d->head.control = word_of(d->memory + CONTROL);
+	d->shared->absence = cpu_clock_seconds();
 	d->shared->enabled = d->head.control;
-	d->shared->seen = __rdtsc();
+	d->shared->seen = cpu_clock();
 	d->head.slots = word_of(slot_of(d, 0));
 	d->head.fallback_slots = word_of(slot_of(d, P_SLOTS));
 	d->head.stub_bytes = CODE_PAGE_BYTES;
@@ -145,8 +146,8 @@ void make_of(struct made *d, const uint8_t *code, size_t size, unsigned int argu
 
 void make(struct made *d, enum agent_hook hook, enum stub_p kind)
 {
-	make_of(d, made_function, sizeof(made_function), SITE_RAX | SITE_RBX | SITE_RCX, hook,
-		kind);
+	make_of(d, made_function, sizeof(made_function), SITE_FIRST | SITE_SECOND | SITE_THIRD,
+		hook, kind);
 	assert_int_equal(d->site.address, word_of(d->memory) + 8);
 }
 

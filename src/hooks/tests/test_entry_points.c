@@ -145,13 +145,13 @@ static void a_place_where_arguments_are_left_is_preferred(void **state)
 				       0x83,      0xc4, 0x20, 0x5d, 0xc3, MORE, 0xdd};
 	struct probe_site_ends ends;
 
-	assert_null(probe_site_ends(AT, code, sizeof(code), SITE_BEGIN, SITE_RCX, &ends));
+	assert_null(probe_site_ends(AT, code, sizeof(code), SITE_BEGIN, SITE_THIRD, &ends));
 	assert_site(&ends.begin, 17, 5);
-	assert_int_equal(ends.changed & SITE_RCX, 0);
+	assert_int_equal(ends.changed & SITE_THIRD, 0);
 	assert_int_equal(ends.return_count, 0);
-	assert_null(probe_site_ends(AT, code, sizeof(code), SITE_BEGIN, SITE_RDI, &ends));
+	assert_null(probe_site_ends(AT, code, sizeof(code), SITE_BEGIN, SITE_FOURTH, &ends));
 	assert_site(&ends.begin, 10, 4);
-	assert_int_equal(ends.changed & SITE_RDI, 0);
+	assert_int_equal(ends.changed & SITE_FOURTH, 0);
 	assert_null(probe_site_ends(AT, code, sizeof(code), SITE_RETURNS, 0, &ends));
 	assert_int_equal(ends.return_count, 1);
 	assert_int_equal(ends.begin.length, 0);

@@ -32,9 +32,9 @@ static void the_probe_site_is_behind_the_frame(void **state)
 {
 	uint64_t offset;
 
-	assert_true(BODY(old_frame, SITE_RAX | SITE_RBX | SITE_RCX, false, &offset));
+	assert_true(BODY(old_frame, SITE_FIRST | SITE_SECOND | SITE_THIRD, false, &offset));
 	assert_int_equal(offset, 14);
-	assert_true(BODY(new_frame, SITE_RAX | SITE_RBX | SITE_RCX, false, &offset));
+	assert_true(BODY(new_frame, SITE_FIRST | SITE_SECOND | SITE_THIRD, false, &offset));
 	assert_int_equal(offset, 8);
 }
 
@@ -45,7 +45,7 @@ static void probe_site_skips_position_dependent_instructions(void **state)
 				       0,    0,    0x48, 0x89, 0x44, 0x24, 0x10, 0xc3};
 	uint64_t offset;
 
-	assert_true(BODY(code, SITE_RAX, false, &offset));
+	assert_true(BODY(code, SITE_FIRST, false, &offset));
 	assert_int_equal(offset, 11);
 }
 
@@ -56,12 +56,12 @@ static void probe_site_accepts_position_dependent_instructions_on_request(void *
 				       0,    7,    0x48, 0x89, 0x44, 0x24, 0x10, 0xc3};
 	struct probe_site site;
 
-	assert_null(probe_site_at_body("f", AT, code, sizeof(code), SITE_RAX | SITE_RELATIVE, false,
-				       &site));
+	assert_null(probe_site_at_body("f", AT, code, sizeof(code), SITE_FIRST | SITE_RELATIVE,
+				       false, &site));
 	assert_int_equal(site.address, AT + 4);
 	assert_int_equal(site.length, 7);
 	assert_int_equal(site.relative, 2);
-	assert_null(probe_site_at_body("f", AT, code, sizeof(code), SITE_RAX, false, &site));
+	assert_null(probe_site_at_body("f", AT, code, sizeof(code), SITE_FIRST, false, &site));
 	assert_int_equal(site.address, AT + 11);
 	assert_int_equal(site.relative, 0);
 }
@@ -73,7 +73,7 @@ static void flags_that_are_still_wanted_forbid_a_probe_site(void **state)
 				       0x89, 0x44, 0x24, 0x10, 0x74, 0x01, 0x90, 0xc3};
 	uint64_t offset;
 
-	assert_false(BODY(code, SITE_RAX, false, &offset));
+	assert_false(BODY(code, SITE_FIRST, false, &offset));
 }
 
 static void a_changed_argument_forbids_a_probe_site(void **state)
@@ -83,8 +83,8 @@ static void a_changed_argument_forbids_a_probe_site(void **state)
 				       0x48, 0x89, 0x44, 0x24, 0x10, 0xc3};
 	uint64_t offset;
 
-	assert_false(BODY(code, SITE_RAX, false, &offset));
-	assert_true(BODY(code, SITE_RBX, false, &offset));
+	assert_false(BODY(code, SITE_FIRST, false, &offset));
+	assert_true(BODY(code, SITE_SECOND, false, &offset));
 	assert_int_equal(offset, 6);
 }
 
@@ -107,7 +107,7 @@ static void registers_of_the_stub_must_be_free(void **state)
 				       0x44, 0x24, 0x10, 0x4c, 0x89, 0x64, 0x24, 0x18, 0xc3};
 	uint64_t offset;
 
-	assert_false(BODY(code, SITE_RAX, false, &offset));
+	assert_false(BODY(code, SITE_FIRST, false, &offset));
 }
 
 static void code_that_is_no_function_of_gos_is_refused(void **state)
@@ -117,7 +117,7 @@ static void code_that_is_no_function_of_gos_is_refused(void **state)
 
 	assert_false(BODY(code, 0, false, &offset));
 	assert_false(BODY(jumps, 0, true, &offset));
-	assert_false(body(new_frame, 9, SITE_RAX, false, &offset)); /* cut in the middle */
+	assert_false(body(new_frame, 9, SITE_FIRST, false, &offset)); /* cut in the middle */
 }
 
 static void a_probe_site_over_the_end_of_a_page_is_only_taken_when_there_is_no_other(void **state)
@@ -127,12 +127,12 @@ static void a_probe_site_over_the_end_of_a_page_is_only_taken_when_there_is_no_o
 				       0x10, 0x48, 0x89, 0x44, 0x24, 0x18, 0xc3};
 	struct probe_site site;
 
-	assert_null(
-		probe_site_at_body("f", 0x402000 - 6, code, sizeof(code), SITE_RAX, false, &site));
+	assert_null(probe_site_at_body("f", 0x402000 - 6, code, sizeof(code), SITE_FIRST, false,
+				       &site));
 	assert_int_equal(site.address, 0x402000 + 3);
 	/* and behind it nothing but the return */
-	assert_null(
-		probe_site_at_body("f", 0x402000 - 11, code, sizeof(code), SITE_RAX, false, &site));
+	assert_null(probe_site_at_body("f", 0x402000 - 11, code, sizeof(code), SITE_FIRST, false,
+				       &site));
 	assert_int_equal(site.address, 0x402000 - 7);
 }
 

@@ -28,7 +28,7 @@ static void an_instruction_that_is_relative_is_executed_elsewhere(void **state)
 	struct registers r;
 	uint64_t n[4];
 
-	make_of(&d, code, sizeof(code), SITE_RAX | SITE_RELATIVE, HOOK_LABELS, STUB_P_OF_THREAD);
+	make_of(&d, code, sizeof(code), SITE_FIRST | SITE_RELATIVE, HOOK_LABELS, STUB_P_OF_THREAD);
 	for (uint32_t value = 6; value <= 8; value++) {
 		memcpy(d.memory + 0x100, &value, sizeof(value));
 		r = some_registers(&d, 0, 0);

@@ -7,6 +7,7 @@
 
 #include "base/unit_test.h"
 #include "inject/plan.h"
+#include "inject/survey_code.h"
 
 #define TEXT 0x400000ull
 #define TEXT_BYTES 0x100000ull
@@ -236,12 +237,12 @@ static void functions_lie_in_the_targets_code(void **state)
 /* In our own memory, and of our own process. */
 static struct survey surveyed(uint8_t *code)
 {
-	static const uint8_t call[] = SURVEY_SYSCALL_RET, restore[] = SURVEY_SIGRETURN_NARROW;
+	const struct machine_code *restore = &survey_sigreturns[SURVEY_SIGRETURNS - 1];
 	struct survey s = {.syscall = (uint64_t)code, .restore = (uint64_t)code + 16};
 
 	mprotect(code, 4096, PROT_READ | PROT_WRITE);
-	memcpy(code, call, sizeof(call));
-	memcpy(code + 16, restore, sizeof(restore));
+	memcpy(code, survey_syscall.bytes, survey_syscall.size);
+	memcpy(code + 16, restore->bytes, restore->size);
 	mprotect(code, 4096, PROT_READ | PROT_EXEC);
 	s.words.allm = (uint64_t)code;
 	s.original_count = 1;
@@ -274,9 +275,10 @@ static const char *survey_refused(const struct survey *s)
 static void a_survey_that_is_not_so_is_refused(void **state)
 {
 	uint8_t *code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	static uint8_t data[64] = SURVEY_SYSCALL_RET;
+	static uint8_t data[64];
 	struct survey good = surveyed(code);
 
+	memcpy(data, survey_syscall.bytes, survey_syscall.size);
 	assert_string_equal(survey_refused(&good), "");
 	SURVEY_REFUSED("no system call", s.syscall++);
 	SURVEY_REFUSED("no system call", s.syscall = (uint64_t)data);

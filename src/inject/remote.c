@@ -1,6 +1,5 @@
 #include "inject/remote.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -8,12 +7,9 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -25,57 +21,14 @@
 #endif
 
 /* Where our frame lies on the signal stack: near its end, which a signal handler does not reach. */
-#define FRAME_OFFSET 1024
-#define TEXT_OFFSET 1024 /* from the frame */
-/* From the frame: the state of the floating-point unit. The kernel wants it so aligned. */
-#define FLOAT_OFFSET 2048
-#define FLOAT_ALIGNMENT 64
-#define MAX_FLOAT_BYTES 16384
-/* The least room of the signal stack above all that. */
-#define LEAST_LEFT 4096
+#define FRAME_OFFSET 3072
+#define TEXT_OFFSET 2048 /* below the frame */
 /* For how long we look for a thread that sleeps. */
 #define SEARCH_NS 2000000000ull
 #define SEARCH_PAUSE_US 500
 /* gospect does not wait longer for a system call, or for its undoing. */
 #define CALL_NS 2000000000ull
 #define UNDO_NS 500000000ull
-
-struct remote_registers {
-	struct user_regs_struct user;
-	uint64_t mask;
-	size_t float_bytes;
-	uint8_t floats[MAX_FLOAT_BYTES + sizeof(uint32_t)]; /* as of XSAVE, and FLOAT_END */
-};
-
-/* Where XSAVE leaves room for software, the kernel has this (asm/sigcontext.h: _fpx_sw_bytes). */
-#define FLOAT_SOFTWARE_OFFSET 464
-#define FLOAT_BEGIN 0x46505853u
-#define FLOAT_END 0x46505845u
-
-struct float_software {
-	uint32_t begin;
-	uint32_t all_bytes; /* with FLOAT_END */
-	uint64_t features;
-	uint32_t bytes;
-};
-
-/* The arguments of rt_sigreturn: arch/x86/include/asm/sigframe.h. */
-struct signal_frame {
-	uint64_t restore;
-	uint64_t flags, link;
-	uint64_t stack, stack_flags, stack_size;
-	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
-	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
-	uint16_t cs, gs, fs, ss;
-	uint64_t error, trap, old_mask, cr2, fpstate, reserved[8];
-	uint64_t mask;
-};
-
-enum { UC_FP_XSTATE = 1, UC_SIGCONTEXT_SS = 2, UC_STRICT_RESTORE_SS = 4 };
-
-/* linux/errno.h: results of a system call that the stop interrupted, and how the kernel resumes it.
- */
-enum { RESTART_FIRST = 512, RESTART_LAST = 514, RESTART_BLOCK = 516 };
 
 /* Limit of the target's list, which may be a circle. */
 #define MAX_MS 100000
@@ -166,26 +119,6 @@ static bool sleeps(pid_t pid, pid_t id)
 	return number == SYS_futex || number == SYS_nanosleep || number == SYS_clock_nanosleep;
 }
 
-/* Makes the thread repeat the system call that the stop interrupted. */
-static bool restart_syscall(struct user_regs_struct *regs)
-{
-	long result = -(long)regs->rax;
-
-	if ((long)regs->orig_rax < 0)
-		return false;
-	if (result >= RESTART_FIRST && result <= RESTART_LAST) {
-		regs->rax = regs->orig_rax;
-		regs->rip -= 2;
-	} else if (result == RESTART_BLOCK) {
-		regs->rax = SYS_restart_syscall;
-		regs->rip -= 2;
-	} else if (result > 0 && result != EINTR && result != EAGAIN && result != ETIMEDOUT) {
-		return false;
-	}
-	regs->orig_rax = -1;
-	return true;
-}
-
 static struct error *must_check write_memory(struct remote *r, uint64_t address, const void *bytes,
 					     size_t n)
 {
@@ -195,102 +128,34 @@ static struct error *must_check write_memory(struct remote *r, uint64_t address,
 	return NULL;
 }
 
-/* ptrace gives the form of signal frames, except for the fields with its size. */
-static void read_floats(pid_t id, struct remote_registers *saved)
-{
-	struct iovec to = {saved->floats, MAX_FLOAT_BYTES};
-	struct float_software about = {.begin = FLOAT_BEGIN};
-	const uint32_t end = FLOAT_END;
-
-	saved->float_bytes = 0;
-	if (ptrace(PTRACE_GETREGSET, id, NT_X86_XSTATE, &to) ||
-	    to.iov_len < FLOAT_SOFTWARE_OFFSET + sizeof(about))
-		return;
-	about.bytes = to.iov_len;
-	about.all_bytes = to.iov_len + sizeof(end);
-	memcpy(&about.features, saved->floats + FLOAT_SOFTWARE_OFFSET, sizeof(about.features));
-	memcpy(saved->floats + FLOAT_SOFTWARE_OFFSET, &about, sizeof(about));
-	memcpy(saved->floats + to.iov_len, &end, sizeof(end));
-	saved->float_bytes = about.all_bytes;
-}
-
-/* Behind the text; *ret is where, or 0 where the stack has no room for it. */
-static struct error *must_check write_floats(struct remote *r, uint64_t high, uint64_t *ret)
-{
-	uint64_t at = (r->frame + FLOAT_OFFSET) & ~(FLOAT_ALIGNMENT - 1ull);
-	size_t n = r->saved->float_bytes;
-
-	*ret = 0;
-	if (!n || at + n + LEAST_LEFT > high)
-		return NULL;
-	*ret = at;
-	return write_memory(r, at, r->saved->floats, n);
-}
-
-/* How it was before the system call. */
-static struct signal_frame frame_of(const struct remote *r)
-{
-	const struct user_regs_struct *u = &r->saved->user;
-
-	return (struct signal_frame){
-		.restore = r->restore,
-		.flags = UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS,
-		.r8 = u->r8,
-		.r9 = u->r9,
-		.r10 = u->r10,
-		.r11 = u->r11,
-		.r12 = u->r12,
-		.r13 = u->r13,
-		.r14 = u->r14,
-		.r15 = u->r15,
-		.rdi = u->rdi,
-		.rsi = u->rsi,
-		.rbp = u->rbp,
-		.rbx = u->rbx,
-		.rdx = u->rdx,
-		.rax = u->rax,
-		.rcx = u->rcx,
-		.rsp = u->rsp,
-		.rip = u->rip,
-		.eflags = u->eflags,
-		.cs = u->cs,
-		.ss = u->ss,
-		.mask = r->saved->mask,
-	};
-}
-
 static struct error *must_check write_frame(struct remote *r, uint64_t low, uint64_t high)
 {
-	struct signal_frame f = frame_of(r);
-	struct error *err;
+	_cleanup_free_ uint8_t *bytes = malloc(REMOTE_FRAME_MOST);
 
-	f.stack = low;
-	f.stack_size = high - low;
-	r->frame = low + FRAME_OFFSET;
-	r->text = r->frame + TEXT_OFFSET;
-	err = write_floats(r, high, &f.fpstate);
-	if (f.fpstate)
-		f.flags |= UC_FP_XSTATE;
-	return err ? err : write_memory(r, r->frame, &f, sizeof(f));
+	if (!bytes)
+		return &error_no_memory;
+	r->place.stack_low = low;
+	r->place.stack_high = high;
+	r->place.frame = (low + FRAME_OFFSET + 15) & ~15ull;
+	r->text = r->place.frame - TEXT_OFFSET;
+	return write_memory(r, r->place.frame, bytes,
+			    remote_registers_frame(r->saved, &r->place, bytes));
 }
 
 /* Takes the stopped thread if it sleeps where it can be used and may make the system calls. */
 static struct error *must_check prepare(struct search *s, const struct target_thread *thread)
 {
 	struct remote *r = s->r;
-	struct user_regs_struct *u = &r->saved->user;
-	uint64_t low, high;
+	uint64_t low, high, sp;
 	struct error *err;
 
 	if (!r->threads.suspend_seccomp && thread_is_filtered(thread->id))
 		return &error_fault;
-	if (r->threads.items[0].signal || ptrace(PTRACE_GETREGS, thread->id, NULL, u) ||
-	    ptrace(PTRACE_GETSIGMASK, thread->id, sizeof(uint64_t), &r->saved->mask) ||
-	    !restart_syscall(u))
+	if (r->threads.items[0].signal || !remote_registers_save(thread->id, r->memory, r->saved))
 		return &error_fault;
-	read_floats(thread->id, r->saved);
 	err = signal_stack(s, thread->inner, &low, &high);
-	if (!err && u->rsp >= low && u->rsp <= high)
+	sp = remote_registers_sp(r->saved);
+	if (!err && sp >= low && sp <= high)
 		err = &error_fault;
 	return err ? err : write_frame(r, low, high);
 }
@@ -365,11 +230,10 @@ struct error *remote_begin(struct remote *r, struct target *t, const struct surv
 
 	*r = (struct remote){.pid = target_pid(t),
 			     .memory = memory,
-			     .syscall = survey->syscall,
-			     .restore = survey->restore};
+			     .place = {.syscall = survey->syscall, .restore = survey->restore}};
 	r->threads.pid = r->pid;
 	r->threads.suspend_seccomp = suspend_seccomp;
-	r->saved = calloc(1, sizeof(*r->saved));
+	r->saved = remote_registers_create();
 	if (!r->saved)
 		return &error_no_memory;
 	err = search(&s);
@@ -463,31 +327,17 @@ static struct error *must_check run_syscall(struct remote *r)
 struct error *remote_call(struct remote *r, long number, const uint64_t a[6], int64_t *ret)
 {
 	pid_t id = r->threads.items[0].id;
-	struct user_regs_struct u = r->saved->user;
-	uint64_t all = ~0ull;
 	struct error *err;
 
-	u.rip = r->syscall;
-	u.rsp = r->frame;
-	u.rax = number;
-	u.orig_rax = -1;
-	u.rdi = a[0];
-	u.rsi = a[1];
-	u.rdx = a[2];
-	u.r10 = a[3];
-	u.r8 = a[4];
-	u.r9 = a[5];
-	if (ptrace(PTRACE_SETREGS, id, NULL, &u) ||
-	    ptrace(PTRACE_SETSIGMASK, id, sizeof(all), &all))
+	if (!remote_registers_call(id, r->saved, &r->place, number, a))
 		return error_format(ERROR_GONE, "process %d has exited", r->pid);
 	fault_point("remote-registers-set");
 	err = run_syscall(r);
 	if (err)
 		return err;
 	fault_point("remote-call-done");
-	if (ptrace(PTRACE_GETREGS, id, NULL, &u))
+	if (!remote_registers_result(id, ret))
 		return error_format(ERROR_GONE, "process %d has exited", r->pid);
-	*ret = (int64_t)u.rax;
 	return NULL;
 }
 
@@ -495,14 +345,12 @@ struct error *remote_call(struct remote *r, long number, const uint64_t a[6], in
  */
 static struct error *must_check write_end_frame(struct remote *r)
 {
-	struct signal_frame f = frame_of(r);
+	_cleanup_free_ uint8_t *bytes = malloc(REMOTE_FRAME_MOST);
 
-	f.rip = r->syscall;
-	f.rsp = r->frame;
-	f.rax = SYS_exit_group;
-	f.rdi = 0;
-	f.mask = ~0ull;
-	return write_memory(r, r->text, &f, sizeof(f));
+	if (!bytes)
+		return &error_no_memory;
+	return write_memory(r, r->text, bytes,
+			    remote_registers_end_frame(r->saved, &r->place, bytes));
 }
 
 static long options_of(const struct remote *r, long more)
@@ -528,7 +376,7 @@ struct error *remote_fork(struct remote *r, int64_t *ret)
 
 struct thread_registers remote_thread_registers(const struct remote *r)
 {
-	return thread_registers_of(&r->saved->user, r->saved->mask);
+	return remote_registers_given(r->saved);
 }
 
 struct error *remote_text(struct remote *r, const char *text, uint64_t *ret)
@@ -539,12 +387,8 @@ struct error *remote_text(struct remote *r, const char *text, uint64_t *ret)
 
 void remote_end(struct remote *r)
 {
-	if (r->threads.count && r->threads.items[0].stopped) {
-		pid_t id = r->threads.items[0].id;
-
-		ptrace(PTRACE_SETREGS, id, NULL, &r->saved->user);
-		ptrace(PTRACE_SETSIGMASK, id, sizeof(r->saved->mask), &r->saved->mask);
-	}
+	if (r->threads.count && r->threads.items[0].stopped)
+		remote_registers_restore(r->threads.items[0].id, r->saved);
 	threads_resume(&r->threads);
 	threads_release(&r->threads);
 	free(take_ptr(r->saved));

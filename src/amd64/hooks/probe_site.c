@@ -14,6 +14,10 @@
 #define FRAME_INSNS 3
 #define BEGIN_INSNS 16
 
+const enum machine probe_site_machine = MACHINE_AMD64;
+const bool probe_site_has_link_register = false;
+const int probe_site_first_minor = 17;
+
 struct look {
 	csh handle;
 	cs_insn *items;
@@ -45,11 +49,11 @@ static unsigned int register_bit(unsigned int reg)
 	static const struct {
 		unsigned int bit, names[4];
 	} registers[] = {
-		{SITE_RAX, {X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL}},
-		{SITE_RBX, {X86_REG_RBX, X86_REG_EBX, X86_REG_BX, X86_REG_BL}},
-		{SITE_RCX, {X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL}},
-		{SITE_RDI, {X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL}},
-		{SITE_RSI, {X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL}},
+		{SITE_FIRST, {X86_REG_RAX, X86_REG_EAX, X86_REG_AX, X86_REG_AL}},
+		{SITE_SECOND, {X86_REG_RBX, X86_REG_EBX, X86_REG_BX, X86_REG_BL}},
+		{SITE_THIRD, {X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL}},
+		{SITE_FOURTH, {X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL}},
+		{SITE_FIFTH, {X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL}},
 		{0x100, {X86_REG_R12, X86_REG_R12D, X86_REG_R12W, X86_REG_R12B}},
 		{0x200, {X86_REG_R13, X86_REG_R13D, X86_REG_R13W, X86_REG_R13B}},
 		{0x400, {X86_REG_EFLAGS}},
@@ -647,4 +651,19 @@ struct error *probe_site_ends(uint64_t address, const uint8_t *code, size_t size
 	}
 	*ret = ends;
 	return NULL;
+}
+
+uint64_t probe_site_last_call(uint64_t address, const uint8_t *code, size_t size, uint64_t called)
+{
+	enum { CALL = 0xe8, CALL_BYTES = 5 };
+	int32_t distance;
+
+	for (size_t i = size; i-- > CALL_BYTES;) {
+		size_t at = i - CALL_BYTES;
+
+		memcpy(&distance, code + at + 1, sizeof(distance));
+		if (code[at] == CALL && address + i + distance == called)
+			return address + at;
+	}
+	return address + size;
 }

@@ -70,6 +70,7 @@ static const char *const worker_labels[] = {NULL, "GC (dedicated)", "GC (fractio
 
 struct decoder {
 	const struct pclntab *functions;
+	enum machine machine;
 	struct stack_cache cache;
 	uint32_t p_slots;
 	uint64_t text;
@@ -187,6 +188,7 @@ struct error *decoder_create(struct target *t, const struct image *img, const st
 	if (!d)
 		return &error_no_memory;
 	d->functions = &img->functions;
+	d->machine = img->machine;
 	d->cache = *cache;
 	d->p_slots = layout->slots - AGENT_FALLBACK_SLOTS;
 	d->text = layout->config.text;
@@ -255,12 +257,17 @@ struct labels *decoder_labels(struct decoder *d)
 
 /* ---- stacks ---- */
 
-/* At this pc the frame is not there yet or no more: the word at SP is the return address. */
+/* At this pc the frame is not there yet or no more: the word at SP, or LR, is the return address.
+ * On arm64 that still holds right behind the instruction that makes the frame: the next ones set
+ * the frame pointer. */
 static bool has_no_frame(const struct decoder *d, uint64_t pc)
 {
 	struct go_func f;
 
-	return pclntab_find(d->functions, pc, &f) && pclntab_sp_delta(&f, pc) == 0;
+	if (!pclntab_find(d->functions, pc, &f))
+		return false;
+	return pclntab_sp_delta(&f, pc) == 0 || (d->machine == MACHINE_ARM64 && pc - 4 >= f.entry &&
+						 pclntab_sp_delta(&f, pc - 4) == 0);
 }
 
 static bool is_hidden(const struct decoder *d, uint64_t pc)

@@ -332,7 +332,7 @@ struct error *inject_attach(struct target *t, const struct image *img, const str
 
 	if (!agent_blob_size || img->machine != probe_site_machine)
 		return error_format(ERROR_UNSUPPORTED,
-				    "trace supports amd64 only; use record or dump here");
+				    "trace supports amd64 and arm64 only; use record or dump here");
 	err = create(t, img, lay, options, &in);
 	if (!err)
 		err = attach(in, options);

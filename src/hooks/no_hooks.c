@@ -10,7 +10,7 @@
 static struct error *must_check refused(void)
 {
 	return error_format(ERROR_UNSUPPORTED,
-			    "trace supports amd64 only; use record or dump here");
+			    "trace supports amd64 and arm64 only; use record or dump here");
 }
 
 struct error *inject_attach(struct target *t, const struct image *img, const struct golayout *lay,

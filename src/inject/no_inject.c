@@ -7,7 +7,7 @@
 static struct error *must_check refused(void)
 {
 	return error_format(ERROR_UNSUPPORTED,
-			    "trace supports amd64 only; use record or dump here");
+			    "trace supports amd64 and arm64 only; use record or dump here");
 }
 
 struct error *surgeon_create(pid_t pid, const volatile sig_atomic_t *stop, struct surgeon **ret)

@@ -37,9 +37,10 @@ void findings_add_verb(const struct findings *to, const char *verb, const char *
 
 struct error *findings_agent(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 	return NULL;
 #else
-	return error_format(ERROR_UNSUPPORTED, "trace supports amd64 only; use record here");
+	return error_format(ERROR_UNSUPPORTED,
+			    "trace supports amd64 and arm64 only; use record here");
 #endif
 }

@@ -14,7 +14,7 @@ import pytest
 from lib import golang, gospect, gotrace, perfetto, pprof
 from lib.params import every_version
 from lib.process import wait_until
-from lib.traced import SUMMARY, Tracing, incidents, tracing
+from lib.traced import SUMMARY, Tracing, assert_as_counted, incidents, times, tracing
 from lib.tracing import kill_unguarded
 
 # Go's tracer of these versions writes what our reader of traces reads.
@@ -29,37 +29,11 @@ def traced_work(program, file, *args):
     return did, gotrace.read_valid(file), t
 
 
-def times(g, words):
-    return sum(n for key, n in g["events"].items() if key == words)
-
-
-EXACT = {  # what a kind of goroutine counts, and how a trace shows it
-    "sleeper": ("sleeps", "Running->Waiting sleep"),
-    "yielder": ("gosched", "Running->Runnable runtime.Gosched"),
-    "caller": ("calls", "Running->Syscall"),
-    "waiter": ("conds", "Running->Waiting sync.(*Cond).Wait"),
-}
-
-
 @every_version()
 def test_trace_has_as_many_events_as_the_program_counts(targets, version, tmp_path):
     program = targets.start("counted", version)
     did, trace, _ = traced_work(program, tmp_path / "t.trace")
-    goroutines = trace["goroutines"]
-    kinds = {goid: counts["kind"] for goid, counts in did.items()}
-    for goid, counts in did.items():
-        g = goroutines[goid]
-        assert times(g, "NotExist->Runnable") == 1, (goid, counts, g)
-        assert times(g, "Running->NotExist") == 1, (goid, counts, g)
-        if counts["kind"] in EXACT:
-            count, words = EXACT[counts["kind"]]
-            assert times(g, words) == counts[count], (goid, counts, g["events"])
-    assert sum(kind == "child" for kind in kinds.values()) == 1000
-    assert not [g for g in goroutines.values() if times(g, "Running->Runnable not traced")]
-    for goid, kind in kinds.items():
-        name = goroutines[goid]["name"]
-        # Go 1.17 does not say what the wrapper of a go statement calls.
-        assert name == f"main.{kind}" or (version == golang.OLDEST and "·dwrap·" in name)
+    assert_as_counted(did, trace, version)
 
 
 # What is compared: time in a system call begins before Go's own tracer has taken its stack for that

@@ -5,7 +5,7 @@ import pathlib
 import re
 import signal
 
-from lib import gospect
+from lib import golang, gospect
 from lib.process import wait_until
 from lib.tracing import is_patched
 
@@ -57,3 +57,34 @@ def tracing(program, file, *args):
     t = Tracing(program.pid, file, *args).has_begun()
     yield t
     t.end()
+
+
+EXACT = {  # what a kind of goroutine of `counted` counts, and how a trace shows it
+    "sleeper": ("sleeps", "Running->Waiting sleep"),
+    "yielder": ("gosched", "Running->Runnable runtime.Gosched"),
+    "caller": ("calls", "Running->Syscall"),
+    "waiter": ("conds", "Running->Waiting sync.(*Cond).Wait"),
+}
+
+
+def times(g, words):
+    return sum(n for key, n in g["events"].items() if key == words)
+
+
+def assert_as_counted(did, trace, version):
+    """The trace has for each goroutine of `counted` what that says it did."""
+    goroutines = trace["goroutines"]
+    kinds = {goid: counts["kind"] for goid, counts in did.items()}
+    for goid, counts in did.items():
+        g = goroutines[goid]
+        assert times(g, "NotExist->Runnable") == 1, (goid, counts, g)
+        assert times(g, "Running->NotExist") == 1, (goid, counts, g)
+        if counts["kind"] in EXACT:
+            count, words = EXACT[counts["kind"]]
+            assert times(g, words) == counts[count], (goid, counts, g["events"])
+    assert sum(kind == "child" for kind in kinds.values()) == 1000
+    assert not [g for g in goroutines.values() if times(g, "Running->Runnable not traced")]
+    for goid, kind in kinds.items():
+        name = goroutines[goid]["name"]
+        # Go 1.17 does not say what the wrapper of a go statement calls.
+        assert name == f"main.{kind}" or (version == golang.OLDEST and "·dwrap·" in name)

@@ -161,8 +161,8 @@ size_t remote_registers_frame(const struct remote_registers *r, const struct rem
 	return end;
 }
 
-size_t remote_registers_end_frame(const struct remote_registers *r, const struct remote_place *place,
-				  uint8_t ret[REMOTE_FRAME_MOST])
+size_t remote_registers_end_frame(const struct remote_registers *r,
+				  const struct remote_place *place, uint8_t ret[REMOTE_FRAME_MOST])
 {
 	struct frame f = {.restore = place->restore, .context = context_of(r, place)};
 

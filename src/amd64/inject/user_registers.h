@@ -7,7 +7,7 @@
 #include "inject/thread_registers.h"
 
 static inline struct thread_registers thread_registers_of(const struct user_regs_struct *u,
-							   uint64_t mask)
+							  uint64_t mask)
 {
 	return (struct thread_registers){
 		.pc = u->rip,

@@ -484,7 +484,7 @@ static void a_sampled_allocation_is_recorded_with_its_size_and_the_rate(void **s
 
 		make(d, HOOK_ALLOC, STUB_P_OF_THREAD);
 		slot_of(d, 1)->config.mem_profile_rate = (uintptr_t)&rate;
-		slot_of(d, 1)->config.alloc_size_in_rcx = in_rcx;
+		slot_of(d, 1)->config.alloc_size_is_third = in_rcx;
 		before = after = some_registers(d, 1000, 1ull << 40);
 		call_function(d, &after);
 		assert_memory_equal(&before, &after, sizeof(before));

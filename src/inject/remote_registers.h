@@ -38,8 +38,8 @@ size_t remote_registers_frame(const struct remote_registers *r, const struct rem
 			      uint8_t ret[REMOTE_FRAME_MOST]);
 
 /* The same for a child of the process: sigreturn makes it end, with all signals blocked. */
-size_t remote_registers_end_frame(const struct remote_registers *r, const struct remote_place *place,
-				  uint8_t ret[REMOTE_FRAME_MOST]);
+size_t remote_registers_end_frame(const struct remote_registers *r,
+				  const struct remote_place *place, uint8_t ret[REMOTE_FRAME_MOST]);
 /* As they were when the thread was stopped. */
 struct thread_registers remote_registers_given(const struct remote_registers *r);
 

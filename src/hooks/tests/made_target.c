@@ -282,7 +282,7 @@ struct seen change(struct made *d, uint64_t *g, uint64_t old, uint64_t new)
 	before.rax = word_of(g);
 	after = before;
 	/* gospect is there, however long the machine has kept this test waiting. */
-	d->shared->seen = __rdtsc();
+	d->shared->seen = cpu_clock();
 	call_function(d, &after);
 	assert_three_kept(&before, &after);
 	assert_left_well(d);

@@ -48,12 +48,12 @@ _gospect() {
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'ps dump waits why stack record top trace offcpu heap memory leaks push report symbolize unwind-info serve doctor --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'ps dump waits why watch stack record top trace offcpu heap memory leaks push report symbolize unwind-info serve doctor --help --version' -- "$cur"))
 		return
 	fi
 	# What is no option is a target.
 	case $verb:$cur in
-	dump:[!-]* | push:[!-]* | heap:[!-]* | leaks:[!-]* | memory:[!-]* | waits:[!-]* | why:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | serve:[!-]* | doctor:[!-]*)
+	dump:[!-]* | push:[!-]* | heap:[!-]* | leaks:[!-]* | memory:[!-]* | waits:[!-]* | why:[!-]* | watch:[!-]* | stack:[!-]* | record:[!-]* | top:[!-]* | trace:[!-]* | offcpu:[!-]* | serve:[!-]* | doctor:[!-]*)
 		COMPREPLY=($(compgen -W "$(_gospect_targets)" -- "$cur"))
 		return
 		;;
@@ -67,6 +67,9 @@ _gospect() {
 		;;
 	why)
 		COMPREPLY=($(compgen -W "$target --core $output -d --duration -j --json -h --help" -- "$cur"))
+		;;
+	watch)
+		COMPREPLY=($(compgen -W "$target --when --do -o --output --keep -d --duration --interval --rest --host -h --help" -- "$cur"))
 		;;
 	leaks)
 		COMPREPLY=($(compgen -W "$target --core $output --growth --exact --max-pause -h --help" -- "$cur"))

@@ -72,6 +72,7 @@
 #include <gospect/trace.h>
 #include <gospect/unwind_info.h>
 #include <gospect/waits.h>
+#include <gospect/watch.h>
 #include <gospect/why.h>
 #include <gospect/write.h>
 

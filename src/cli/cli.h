@@ -28,7 +28,7 @@ struct verb {
 
 extern const struct verb verb_doctor, verb_dump, verb_heap, verb_leaks, verb_memory, verb_offcpu,
 	verb_ps, verb_push, verb_record, verb_report, verb_serve, verb_stack, verb_symbolize,
-	verb_top, verb_trace, verb_unwind_info, verb_waits, verb_why;
+	verb_top, verb_trace, verb_unwind_info, verb_waits, verb_watch, verb_why;
 
 /* Prints a line "gospect: ..." on standard error; unprintable characters are escaped. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,6 +1,22 @@
 #include "cli/look.h"
 
+#include "base/printable.h"
 #include "cli/stop.h"
+
+static const char *heading;
+
+void look_set_heading(const char *text)
+{
+	heading = text;
+}
+
+void look_write_heading(FILE *out)
+{
+	if (heading)
+		printable_line(out, "%s", heading);
+	if (heading)
+		fputc('\n', out);
+}
 
 struct error *look_once(struct common_options *request,
 			struct error *(*work)(void *verb, const struct cli_target *target,
@@ -22,6 +38,8 @@ struct error *look_once(struct common_options *request,
 	if (request->target.core)
 		say_work_on("reading", request->target.core);
 	err = cli_target_open(&request->target, &s);
+	if (!err)
+		look_write_heading(out.stream);
 	if (!err)
 		err = work(verb, &s, &out);
 	if (!err)

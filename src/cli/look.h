@@ -4,6 +4,8 @@
 #ifndef CLI_LOOK_H
 #define CLI_LOOK_H
 
+#include <stdio.h>
+
 #include "cli/common_options.h"
 
 /*
@@ -16,5 +18,10 @@ struct error *look_once(struct common_options *request,
 			struct error *(*work)(void *verb, const struct cli_target *target,
 					      struct outfile *out),
 			void *verb, int *ret) must_check;
+
+/* The first line of text that look_once() and why write in this process. NULL: none. It must
+ * outlive them. */
+void look_set_heading(const char *heading);
+void look_write_heading(FILE *out);
 
 #endif

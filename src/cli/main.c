@@ -10,12 +10,13 @@
 #include "cli/command.h"
 #include "cli/stop.h"
 
-static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,        &verb_record,
-					   &verb_report, &verb_stack,       &verb_symbolize,
-					   &verb_top,    &verb_trace,       &verb_offcpu,
-					   &verb_waits,  &verb_why,         &verb_heap,
-					   &verb_leaks,  &verb_memory,      &verb_push,
-					   &verb_serve,  &verb_unwind_info, &verb_doctor};
+static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
+					   &verb_report, &verb_stack, &verb_symbolize,
+					   &verb_top,    &verb_trace, &verb_offcpu,
+					   &verb_waits,  &verb_why,   &verb_watch,
+					   &verb_heap,   &verb_leaks, &verb_memory,
+					   &verb_push,   &verb_serve, &verb_unwind_info,
+					   &verb_doctor};
 
 static void print_help(void)
 {

@@ -6,6 +6,7 @@
 #include "base/outfile.h"
 #include "cli/common_options.h"
 #include "cli/duration.h"
+#include "cli/look.h"
 #include "cli/stop.h"
 #include "cli/terminal.h"
 
@@ -158,6 +159,7 @@ static struct error *take_and_write(const struct why_verb *v, const struct cli_t
 		return err;
 	if (v->format == GOSPECT_JSON)
 		return library_error(gospect_why_write(why, v->format, output_sink(out)));
+	look_write_heading(out->stream);
 	write_text(why, out->stream);
 	return NULL;
 }

@@ -10,7 +10,7 @@
 #include "lib/error_api.h"
 #include "lib/given.h"
 #include "lib/program_variables.h"
-#include "lib/running_memory.h"
+#include "lib/sampled_stack.h"
 #include "lib/sink.h"
 #include "lib/target_handle.h"
 #include "lib/unwind.h"
@@ -172,7 +172,7 @@ static struct error *must_check take(struct gospect_target *t, uint64_t goid, ui
 	if (!err)
 		err = goroutine_snapshot_take(set, goid, &runs, &g);
 	if (!err && runs)
-		err = running_memory_take(t, set, &g);
+		err = sampled_stack_take(t, set, &g);
 	return err ? target_explain(t->target, err) : annotate(t, &g, m);
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/door.h"
 #include "lib/error_api.h"
+#include "lib/resident.h"
 
 /* New files are created beside it, which is not allowed in /dev. */
 struct error *flight_check_name(const char *path)
@@ -69,12 +70,27 @@ static bool is_asked_for(struct gospect_trace *t, const struct trace_batch *batc
 	return t->asked_ns && batch->until_ns >= t->asked_ns;
 }
 
+#define RSS_NS 1000000000ull
+
+static void see_rss(struct gospect_trace *t)
+{
+	uint64_t now = clock_now();
+	struct resident r;
+
+	if (!t->watch || !watch_wants_rss(t->watch) || now - t->rss_ns < RSS_NS)
+		return;
+	t->rss_ns = now;
+	r = resident_read(target_pid(t->target->target));
+	watch_see_rss(t->watch, r.rss, r.limit);
+}
+
 bool flight_is_due(struct gospect_trace *t, const struct trace_batch *batch)
 {
 	struct incident incident;
 
 	if (!(t->options.flight > 0))
 		return false;
+	see_rss(t);
 	if (!t->watch || !watch_take(t->watch, &incident))
 		return is_asked_for(t, batch);
 	remark(&t->target->remark, "%s", incident.sentence);

@@ -46,6 +46,7 @@ struct gospect_trace {
 	struct kept_files kept;  /* the files of the flight, when there is no broker */
 	bool is_news;            /* something happened since the last file of the flight */
 	uint64_t asked_ns;       /* records before this are to be written now; 0: no request */
+	uint64_t rss_ns;         /* when resident memory was read */
 	uint64_t reported_ns;    /* when progress was last reported */
 	uint64_t stopped_ns;     /* when the agent was removed; 0: it was not */
 	bool renewed;            /* a generation has ended, and its texts have not been swept yet */

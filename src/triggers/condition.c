@@ -2,27 +2,34 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 
 enum unit { NO_LIMIT, TIME, COUNT, BYTES };
+enum { OF_TRACE = 1, OF_LOOKS = 2, OF_BOTH = 3 };
 
 static const struct {
 	const char *word;
 	enum unit unit;
+	int of;             /* what sees it */
 	bool may_have_name; /* /REGEX/ */
 	bool is_name;       /* all the rest is a REGEX */
+	bool may_be_percent;
 } kinds[] = {
-	[CONDITION_REQUEST] = {"request", TIME, true},
-	[CONDITION_RUNNABLE] = {"runnable", TIME},
-	[CONDITION_LOCK] = {"lock", TIME},
-	[CONDITION_STOP] = {"stop", TIME},
-	[CONDITION_GOROUTINES] = {"goroutines", COUNT},
-	[CONDITION_HEAP] = {"heap", BYTES},
-	[CONDITION_CALL] = {"call", NO_LIMIT, false, true},
-	[CONDITION_PANIC] = {"panic", NO_LIMIT},
+	[CONDITION_REQUEST] = {"request", TIME, OF_TRACE, .may_have_name = true},
+	[CONDITION_RUNNABLE] = {"runnable", TIME, OF_BOTH},
+	[CONDITION_LOCK] = {"lock", TIME, OF_BOTH},
+	[CONDITION_STOP] = {"stop", TIME, OF_TRACE},
+	[CONDITION_GOROUTINES] = {"goroutines", COUNT, OF_BOTH},
+	[CONDITION_HEAP] = {"heap", BYTES, OF_BOTH},
+	[CONDITION_CALL] = {"call", NO_LIMIT, OF_TRACE, .is_name = true},
+	[CONDITION_PANIC] = {"panic", NO_LIMIT, OF_TRACE},
+	[CONDITION_RSS] = {"rss", BYTES, OF_BOTH, .may_be_percent = true},
+	[CONDITION_GROWTH] = {"growth", COUNT, OF_LOOKS},
+	[CONDITION_WAIT] = {"wait", TIME, OF_LOOKS, .may_have_name = true},
 };
 
 static const struct {
@@ -89,8 +96,22 @@ static struct error *must_check parse_name(struct condition *c, const char **res
 	return err;
 }
 
-static const char *example(enum unit unit)
+/* "80%" */
+static bool parse_percent(const char *text, uint64_t *ret)
 {
+	char *end;
+	double value = strtod(text, &end);
+
+	if (!isdigit((unsigned char)*text) || strcmp(end, "%") || !(value > 0 && value <= 1000))
+		return false;
+	*ret = value;
+	return true;
+}
+
+static const char *example(const struct condition *c, enum unit unit)
+{
+	if (kinds[c->kind].may_be_percent)
+		return "80%";
 	return unit == TIME ? "500ms" : unit == BYTES ? "1GB" : "10000";
 }
 
@@ -110,11 +131,15 @@ static struct error *must_check parse_rest(struct condition *c, const char *text
 	if (unit != NO_LIMIT && rest && *rest == '>' &&
 	    parse_limit(after_spaces(rest + 1), unit, &c->limit))
 		return NULL;
+	c->is_percent = kinds[c->kind].may_be_percent && rest && *rest == '>' &&
+			parse_percent(after_spaces(rest + 1), &c->limit);
+	if (c->is_percent)
+		return NULL;
 	if (unit == NO_LIMIT)
 		return error_format(ERROR_USAGE, "invalid condition '%s': use --when %s", text,
 				    kinds[c->kind].word);
 	return error_format(ERROR_USAGE, "invalid condition '%s': use --when '%s > %s'", text,
-			    kinds[c->kind].word, example(unit));
+			    kinds[c->kind].word, example(c, unit));
 }
 
 struct error *condition_parse(const char *text, struct condition *ret)
@@ -136,7 +161,8 @@ struct error *condition_parse(const char *text, struct condition *ret)
 	}
 	return error_format(ERROR_USAGE,
 			    "unknown condition '%s': use request, runnable, lock, stop, "
-			    "goroutines, heap, call or panic, as in --when 'request > 500ms'",
+			    "goroutines, growth, heap, rss, wait, call or panic, as in --when "
+			    "'lock > 500ms'",
 			    text);
 }
 
@@ -151,6 +177,32 @@ void condition_release(struct condition *c)
 const char *condition_word(const struct condition *c)
 {
 	return kinds[c->kind].word;
+}
+
+bool condition_is_of_trace(const struct condition *c)
+{
+	return kinds[c->kind].of & OF_TRACE;
+}
+
+bool condition_is_of_looks(const struct condition *c)
+{
+	return kinds[c->kind].of & OF_LOOKS;
+}
+
+double condition_rss_level(const struct condition *c, uint64_t rss, uint64_t limit)
+{
+	if (!c->is_percent)
+		return rss;
+	return limit ? 100.0 * rss / limit : 0;
+}
+
+void condition_rss_text(uint64_t rss, uint64_t limit, char ret[static CONDITION_TEXT])
+{
+	int n = snprintf(ret, CONDITION_TEXT, "the resident memory is %.3g MB", rss / 1048576.0);
+
+	if (limit)
+		snprintf(ret + n, CONDITION_TEXT - n, ", %.3g %% of the control group's limit",
+			 100.0 * rss / limit);
 }
 
 bool condition_is_of_time(const struct condition *c)

@@ -9,6 +9,12 @@
  *	heap > 1GB			the live heap and what was allocated since
  *	call REGEX			a function was called
  *	panic
+ *	rss > 80%			resident memory, of the control group's limit; or > 1GB
+ *	growth > 1000			goroutines more than a minute ago
+ *	wait [/REGEX/] > 5s		a goroutine waits, with such a function on its stack
+ *
+ * A trace has no growth and no wait. A look from outside (gospect watch) sees no request, no stop,
+ * no call and no panic.
  */
 #ifndef TRIGGERS_CONDITION_H
 #define TRIGGERS_CONDITION_H
@@ -28,12 +34,17 @@ enum condition_kind {
 	CONDITION_HEAP,
 	CONDITION_CALL,
 	CONDITION_PANIC,
+	CONDITION_RSS,
+	CONDITION_GROWTH,
+	CONDITION_WAIT,
 };
 
 struct condition {
 	enum condition_kind kind;
-	uint64_t limit; /* ns, goroutines or bytes; true above it. Of a call and a panic: 0 */
-	regex_t name;   /* of the function */
+	uint64_t limit; /* ns, goroutines, bytes or percent; true above it. Of a call and a panic: 0
+			 */
+	bool is_percent;
+	regex_t name; /* of the function */
 	bool has_name;
 	char *pattern; /* the text of `name` */
 };
@@ -45,5 +56,12 @@ void condition_release(struct condition *c);
 /* A word for file names. */
 const char *condition_word(const struct condition *c);
 bool condition_is_of_time(const struct condition *c);
+bool condition_is_of_trace(const struct condition *c);
+bool condition_is_of_looks(const struct condition *c);
+
+#define CONDITION_TEXT 256
+/* What `rss` compares with its limit; `limit` is the control group's, or 0. */
+double condition_rss_level(const struct condition *c, uint64_t rss, uint64_t limit);
+void condition_rss_text(uint64_t rss, uint64_t limit, char ret[static CONDITION_TEXT]);
 
 #endif

@@ -11,11 +11,9 @@
 #include "base/strbuf.h"
 #include "gotrace/event.h"
 #include "image/handlers.h"
+#include "triggers/back_off.h"
 
 #define MOST_CONDITIONS 16
-#define MOST_REST_NS 3600000000000ull
-/* What a level must fall below, in percent of its limit, before it counts again. */
-#define FALLEN 95
 #define MOST_FRAMES 16
 
 #define PANIC "^runtime\\.gopanic$"
@@ -43,9 +41,7 @@ struct life {
 struct watch {
 	struct condition conditions[MOST_CONDITIONS];
 	struct {
-		uint64_t rests_until;
-		uint64_t rest;
-		uint64_t last; /* when it was true the last time; 0: never */
+		struct back_off back_off;
 		bool is_above; /* of a level */
 	} states[MOST_CONDITIONS];
 	size_t count;
@@ -71,20 +67,10 @@ struct watch {
 /* Whether this condition may tell now; counts it if not. */
 static bool may_tell(struct watch *w, size_t i)
 {
-	uint64_t last = w->states[i].last, rest = w->states[i].rest * 2;
+	bool may = back_off_allows(&w->states[i].back_off, w->now, w->flight_ns);
 
-	w->states[i].last = w->now;
-	if (w->now < w->states[i].rests_until) {
-		w->rested++;
-		return false;
-	}
-	if (!last || w->now - last > w->flight_ns)
-		rest = w->flight_ns;
-	if (rest > MOST_REST_NS)
-		rest = MOST_REST_NS;
-	w->states[i].rest = rest;
-	w->states[i].rests_until = w->now + rest;
-	return true;
+	w->rested += !may;
+	return may;
 }
 
 static void __attribute__((format(printf, 3, 4)))
@@ -261,20 +247,36 @@ static void check_open(struct watch *w)
 static void check_level(struct watch *w, enum condition_kind kind, uint64_t level)
 {
 	for (size_t i = 0; i < w->count; i++) {
-		uint64_t limit = w->conditions[i].limit;
-		bool *above = &w->states[i].is_above;
-
-		if (w->conditions[i].kind != kind)
+		if (w->conditions[i].kind != kind ||
+		    !level_rises(&w->states[i].is_above, level, w->conditions[i].limit))
 			continue;
-		if (level <= limit / 100.0 * FALLEN)
-			*above = false;
-		if (level <= limit || *above)
-			continue;
-		*above = true;
 		if (kind == CONDITION_HEAP)
 			tell(w, i, "the heap has %.3g MB", level / (double)(1 << 20));
 		else
 			tell(w, i, "there are %lu goroutines", level);
+	}
+}
+
+bool watch_wants_rss(const struct watch *w)
+{
+	for (size_t i = 0; i < w->count; i++)
+		if (w->conditions[i].kind == CONDITION_RSS)
+			return true;
+	return false;
+}
+
+void watch_see_rss(struct watch *w, uint64_t rss, uint64_t limit)
+{
+	for (size_t i = 0; i < w->count; i++) {
+		struct condition *c = &w->conditions[i];
+		char text[CONDITION_TEXT];
+
+		if (c->kind != CONDITION_RSS ||
+		    !level_rises(&w->states[i].is_above, condition_rss_level(c, rss, limit),
+				 c->limit))
+			continue;
+		condition_rss_text(rss, limit, text);
+		tell(w, i, "%s", text);
 	}
 }
 
@@ -572,6 +574,11 @@ static struct error *must_check parse_all(struct watch *w, const char *const *te
 			return error_format(ERROR_USAGE, "too many conditions: the limit is %d",
 					    MOST_CONDITIONS);
 		err = condition_parse(*texts, &w->conditions[w->count]);
+		if (!err && !condition_is_of_trace(&w->conditions[w->count]))
+			err = error_format(
+				ERROR_USAGE,
+				"condition '%s' is not one of a trace: use gospect watch",
+				condition_word(&w->conditions[w->count]));
 		if (err)
 			return err;
 		add_function(&functions, &w->conditions[w->count++]);

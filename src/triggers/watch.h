@@ -43,6 +43,11 @@ const char *watch_functions(const struct watch *w);
 struct trace_sink watch_sink(struct watch *w, const struct watch_source *source,
 			     const struct trace_sink *next);
 
+/* The resident memory of the process, and the limit of its control group (0: none), for conditions
+ * that want it. */
+bool watch_wants_rss(const struct watch *w);
+void watch_see_rss(struct watch *w, uint64_t rss, uint64_t limit);
+
 struct incident {
 	const char *word; /* for a file's name */
 	char sentence[256];

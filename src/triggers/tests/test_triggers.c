@@ -120,6 +120,11 @@ static void conditions_are_as_typed(void **state)
 		{"heap > 1.5GB", CONDITION_HEAP, 3ull << 29, NULL},
 		{"call ^main\\.fail$", CONDITION_CALL, 0, "^main\\.fail$"},
 		{"panic", CONDITION_PANIC, 0, NULL},
+		{"rss > 1GB", CONDITION_RSS, 1ull << 30, NULL},
+		{"rss > 80%", CONDITION_RSS, 80, NULL},
+		{"growth > 100", CONDITION_GROWTH, 100, NULL},
+		{"wait > 5s", CONDITION_WAIT, 5000 * MS, NULL},
+		{"wait /^main\\.held$/ > 5s", CONDITION_WAIT, 5000 * MS, "^main\\.held$"},
 	};
 	static const char *const bad[] = {
 		"",
@@ -141,6 +146,9 @@ static void conditions_are_as_typed(void **state)
 		"panic > 5",
 		"panic now",
 		"request > infs",
+		"rss > 0%",
+		"heap > 80%",
+		"growth > 80%",
 		"request > nanms",
 	};
 

@@ -6,6 +6,8 @@
 //	lock MS      a goroutine waits so long for a lock that another holds
 //	busy MS      six goroutines want the only P for so long
 //	spawn N      N goroutines wait, then end
+//	hold N       N goroutines wait in main.held, until
+//	release      lets them end
 //	panic        panics, and recovers
 //	call         calls main.unusual
 //	gc           collects garbage
@@ -88,6 +90,23 @@ func spawn(n int) {
 	all.Wait()
 }
 
+var release = make(chan bool)
+
+//go:noinline
+func held(all *sync.WaitGroup) {
+	all.Done()
+	<-release
+}
+
+func hold(n int) {
+	var all sync.WaitGroup
+	for i := 0; i < n; i++ {
+		all.Add(1)
+		go held(&all)
+	}
+	all.Wait()
+}
+
 func mayPanic() {
 	defer func() { recover() }()
 	var none *int
@@ -113,6 +132,11 @@ func obey(words []string, url string) {
 		busy(d)
 	case "spawn":
 		spawn(n)
+	case "hold":
+		hold(n)
+	case "release":
+		close(release)
+		release = make(chan bool)
 	case "panic":
 		mayPanic()
 	case "call":
@@ -121,7 +145,11 @@ func obey(words []string, url string) {
 		runtime.GC()
 	case "fill":
 		for i := 0; i < n; i++ {
-			kept = append(kept, make([]byte, 1<<20))
+			more := make([]byte, 1<<20)
+			for at := 0; at < len(more); at += 4096 {
+				more[at] = 1
+			}
+			kept = append(kept, more)
 		}
 	case "free":
 		kept = nil

@@ -1,6 +1,6 @@
 /* The stack of a goroutine that runs in a live process, from a sample of its thread. */
-#ifndef LIB_RUNNING_MEMORY_H
-#define LIB_RUNNING_MEMORY_H
+#ifndef LIB_SAMPLED_STACK_H
+#define LIB_SAMPLED_STACK_H
 
 #include "goroutine/goroutine_snapshot.h"
 #include "lib/target_handle.h"
@@ -10,7 +10,7 @@
  * *s. Does not stop the target. ERROR_FAILED says why there is no sample; a remark says what the
  * sample is.
  */
-struct error *running_memory_take(struct gospect_target *t, struct goroutine_set *set,
-				  struct goroutine_snapshot *s) must_check;
+struct error *sampled_stack_take(struct gospect_target *t, struct goroutine_set *set,
+				 struct goroutine_snapshot *s) must_check;
 
 #endif

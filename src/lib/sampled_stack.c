@@ -1,4 +1,4 @@
-#include "lib/running_memory.h"
+#include "lib/sampled_stack.h"
 
 #include <unistd.h>
 
@@ -104,8 +104,8 @@ static void remark_sample(const struct gospect_target *t, const struct catch *c)
 		       size, (unsigned int)c->s->memory.size);
 }
 
-struct error *running_memory_take(struct gospect_target *t, struct goroutine_set *set,
-				  struct goroutine_snapshot *s)
+struct error *sampled_stack_take(struct gospect_target *t, struct goroutine_set *set,
+				 struct goroutine_snapshot *s)
 {
 	struct catch c = {.set = set, .s = s};
 	_cleanup_oncpu_sampler_ struct oncpu_sampler *sampler = NULL;

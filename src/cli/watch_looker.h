@@ -1,0 +1,38 @@
+/*
+ * A looker watches one process for conditions: a child process, which is confined to that process.
+ * What it sends through its pipe is hostile, because the target may have taken it over.
+ */
+#ifndef CLI_WATCH_LOOKER_H
+#define CLI_WATCH_LOOKER_H
+
+#include <gospect/watch.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct looker {
+	pid_t target;
+	pid_t child;
+	int from;   /* its messages; -1: it has ended */
+	char *name; /* of the target's program */
+};
+
+enum looker_kind { LOOKER_INCIDENT, LOOKER_REMARK, LOOKER_FAILED, LOOKER_ENDED };
+
+/* One write, which a pipe keeps whole. */
+struct looker_message {
+	uint32_t kind;
+	char word[16];
+	char text[1024];
+	struct gospect_watch_info info; /* of LOOKER_ENDED */
+};
+
+/* Call it after stop_on_signals() and before gospect is confined. `others` are closed in the child.
+ */
+struct error *looker_start(struct looker *l, pid_t target, const struct gospect_watch_options *how,
+			   const struct looker *others, size_t count) must_check;
+/* The next message, made fit to print; false: there is none, and the looker has ended. */
+bool looker_read(struct looker *l, struct looker_message *ret);
+void looker_end(struct looker *l);
+
+#endif

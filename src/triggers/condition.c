@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cleanup.h"
 
 enum unit { NO_LIMIT, TIME, COUNT, BYTES };
 enum { OF_TRACE = 1, OF_LOOKS = 2, OF_BOTH = 3 };
@@ -115,7 +116,26 @@ static const char *example(const struct condition *c, enum unit unit)
 	return unit == TIME ? "500ms" : unit == BYTES ? "1GB" : "10000";
 }
 
-static struct error *must_check parse_rest(struct condition *c, const char *text, const char *rest)
+#define ROUTE " route "
+
+/* Cuts " route REGEX" off the end. */
+static struct error *must_check take_route(struct condition *c, char *rest)
+{
+	char *route = c->kind == CONDITION_REQUEST ? strstr(rest, ROUTE) : NULL;
+
+	if (!route)
+		return NULL;
+	*route = '\0';
+	route += strlen(ROUTE);
+	route += strspn(route, " \t");
+	if (!*route || regcomp(&c->route, route, REG_EXTENDED | REG_NOSUB))
+		return error_format(ERROR_USAGE, "invalid regular expression '%s'", route);
+	c->has_route = true;
+	return NULL;
+}
+
+static struct error *must_check parse_limited(struct condition *c, const char *text,
+					      const char *rest)
 {
 	enum unit unit = kinds[c->kind].unit;
 	struct error *err = NULL;
@@ -140,6 +160,14 @@ static struct error *must_check parse_rest(struct condition *c, const char *text
 				    kinds[c->kind].word);
 	return error_format(ERROR_USAGE, "invalid condition '%s': use --when '%s > %s'", text,
 			    kinds[c->kind].word, example(c, unit));
+}
+
+static struct error *must_check parse_rest(struct condition *c, const char *text, const char *rest)
+{
+	_cleanup_free_ char *copy = strdup(rest);
+	struct error *err = copy ? take_route(c, copy) : &error_no_memory;
+
+	return err ? err : parse_limited(c, text, copy);
 }
 
 struct error *condition_parse(const char *text, struct condition *ret)
@@ -170,6 +198,8 @@ void condition_release(struct condition *c)
 {
 	if (c->has_name)
 		regfree(&c->name);
+	if (c->has_route)
+		regfree(&c->route);
 	free(c->pattern);
 	*c = (struct condition){0};
 }

@@ -1,7 +1,9 @@
 /*
  * When a flight recorder writes its file: conditions as users type them.
  *
- *	request [/REGEX/] > 500ms	a call of a handler, of those whose name matches
+ *	request [/REGEX/] > 500ms [route REGEX]
+ *					a call of a handler, of those whose name matches; of a
+ *					request whose route or path matches
  *	runnable > 20ms			a goroutine that could run did not
  *	lock > 100ms			a wait for a Mutex or RWMutex
  *	stop > 5ms			the runtime stopped the world
@@ -44,6 +46,8 @@ struct condition {
 	uint64_t limit; /* ns, goroutines, bytes or percent; true above it. Of a call and a panic: 0
 			 */
 	bool is_percent;
+	regex_t route; /* of a request: its route or its path matches */
+	bool has_route;
 	regex_t name; /* of the function */
 	bool has_name;
 	char *pattern; /* the text of `name` */

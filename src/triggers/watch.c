@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/strbuf.h"
 #include "gotrace/event.h"
+#include "gotrace/label_text.h"
 #include "image/handlers.h"
 #include "triggers/back_off.h"
 
@@ -35,6 +36,7 @@ struct life {
 	bool told_wait;
 	bool told_request;
 	const struct function *request; /* NULL: none is open */
+	uint32_t routes;                /* bits of conditions that its route or path matches */
 	uint64_t request_ns;
 };
 
@@ -165,7 +167,8 @@ static void check_request(struct watch *w, const struct life *l, uint64_t id, bo
 
 	for (size_t i = 0; i < w->count; i++)
 		if (w->conditions[i].kind == CONDITION_REQUEST && ns > w->conditions[i].limit &&
-		    l->request->conditions & 1u << i)
+		    l->request->conditions & 1u << i &&
+		    (!w->conditions[i].has_route || l->routes & 1u << i))
 			tell(w, i, "%s of goroutine %lu %s %s%s", l->request->name, id,
 			     is_over ? "took" : "has taken", time_text(ns).text,
 			     is_over ? "" : " so far");
@@ -463,7 +466,36 @@ static bool end_call(struct watch *w, const struct trace_step *step)
 	if (!l->told_request)
 		check_request(w, l, step->g, true);
 	l->request = NULL;
+	l->routes = 0;
 	return true;
+}
+
+/* A log of what is known of a goroutine's request. */
+static bool see_request(struct watch *w, const struct trace_step *step)
+{
+	const char *line = texts_get(w->source.texts, step->arg[2]);
+	static const char *const keys[] = {"route", "path"};
+	struct life *l = life_of(w, step->g, TRACE_RUNNING);
+
+	for (size_t k = 0; l && k < ARRAY_SIZE(keys); k++) {
+		_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
+
+		if (!label_text_find(line, keys[k], &value))
+			continue;
+		for (size_t i = 0; i < w->count; i++)
+			if (w->conditions[i].has_route &&
+			    is_match(&w->conditions[i].route, value.data))
+				l->routes |= 1u << i;
+	}
+	return l;
+}
+
+static bool has_route(const struct watch *w)
+{
+	for (size_t i = 0; i < w->count; i++)
+		if (w->conditions[i].has_route)
+			return true;
+	return false;
 }
 
 /* ---- steps ---- */
@@ -515,6 +547,10 @@ static bool see(struct watch *w, const struct trace_step *step)
 			check_stop(w);
 		w->stopped_ns = 0;
 		return true;
+	case OP_LOG:
+		return !step->g || !has_route(w) ||
+		       strcmp(texts_get(w->source.texts, step->arg[1]), REQUEST_CATEGORY) != 0 ||
+		       see_request(w, step);
 	case OP_HEAP_ALLOC:
 		check_level(w, CONDITION_HEAP, step->arg[0]);
 		return true;

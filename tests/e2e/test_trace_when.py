@@ -11,7 +11,7 @@ from lib.process import wait_until
 from lib.traced import Tracing, incidents, tracing
 
 FLIGHT = 2
-CONDITIONS = ("request > 150ms", "lock > 150ms", "runnable > 30ms", "goroutines > 500", "heap > 60MB",
+CONDITIONS = ("request > 150ms route ^/none", "request > 150ms route ^/$", "lock > 150ms", "runnable > 30ms", "goroutines > 500", "heap > 60MB",
               "call ^main\\.unusual$", "panic")
 # What is asked of the program, the reason in the file's name, and what is said.
 HAPPEN = (
@@ -64,6 +64,20 @@ def test_each_condition_writes_a_file(targets, tmp_path, version):
     for path in incidents(file):
         gotrace.read_valid(path)
     program.assert_well()
+
+
+def test_resident_memory_is_a_condition(targets, tmp_path):
+    program = targets.start("incidents")
+    file = tmp_path / "t.trace"
+    t = Tracing(program.pid, file, "--flight", "2", *options("rss > 200MB", "rss > 1000%")).has_begun()
+    program.ask("fill 20")
+    time.sleep(1.5)
+    assert not incidents(file)
+    program.ask("fill 230")
+    wait_until(lambda: program.ask("check") and incidents(file), what="an incident's file")
+    t.end()
+    assert set(reasons(file)) <= {"rss", "interrupt"} and "rss" in reasons(file)
+    assert re.search(r"the resident memory is 2\d\d MB", t.err)
 
 
 def test_the_file_has_the_whole_request(targets, tmp_path):

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/unit_test.h"
 #include "gotrace/event.h"
+#include "gotrace/label_text.h"
 #include "tests/made_functions.h"
 #include "triggers/watch.h"
 
@@ -121,6 +122,7 @@ static void conditions_are_as_typed(void **state)
 		{"call ^main\\.fail$", CONDITION_CALL, 0, "^main\\.fail$"},
 		{"panic", CONDITION_PANIC, 0, NULL},
 		{"rss > 1GB", CONDITION_RSS, 1ull << 30, NULL},
+		{"request > 5ms route ^/api", CONDITION_REQUEST, 5 * MS, NULL},
 		{"rss > 80%", CONDITION_RSS, 80, NULL},
 		{"growth > 100", CONDITION_GROWTH, 100, NULL},
 		{"wait > 5s", CONDITION_WAIT, 5000 * MS, NULL},
@@ -146,6 +148,8 @@ static void conditions_are_as_typed(void **state)
 		"panic > 5",
 		"panic now",
 		"request > infs",
+		"request > 5ms route (",
+		"lock > 5ms route ^/api",
 		"rss > 0%",
 		"heap > 80%",
 		"growth > 80%",
@@ -199,6 +203,29 @@ static void a_request_counts_when_it_ends(void **state)
 	step(&f, 1, OP_REGION_END, 9, 0, handler, 0);
 	expect_nothing(&f);
 	assert_int_equal(f.handed_on, 9);
+	end(&f);
+}
+
+static void only_requests_of_a_route_count(void **state)
+{
+	struct fixture f;
+	uint32_t handler;
+
+	begin(&f, "request > 500ms route ^/api/", "request > 500ms route ^GET /b");
+	handler = text(&f, TRACE_CALL_PREFIX HANDLER);
+	for (int i = 0; i < 3; i++) {
+		static const char *const facts[] = {"method=GET path=/other", "path=/api/7",
+						    "path=/b route=GET%20/b"};
+
+		step(&f, 20000, OP_REGION_BEGIN, 7, 0, handler, 0);
+		step(&f, 1, OP_LOG, 7, 0, text(&f, REQUEST_CATEGORY), text(&f, facts[i]));
+		step(&f, 1, OP_LOG, 7, 0, text(&f, REQUEST_CATEGORY), text(&f, "status=200"));
+		step(&f, 600, OP_REGION_END, 7, 0, handler, 0);
+		if (i)
+			expect(&f, "request", HANDLER " of goroutine 7 took 602 ms");
+		else
+			expect_nothing(&f);
+	}
 	end(&f);
 }
 
@@ -296,6 +323,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(conditions_are_as_typed),
 		cmocka_unit_test(a_request_counts_when_it_ends),
+		cmocka_unit_test(only_requests_of_a_route_count),
 		cmocka_unit_test(an_open_request_counts_while_its_beginning_is_there),
 		cmocka_unit_test(a_lock_is_known_by_its_stack),
 		cmocka_unit_test(levels_count_when_they_are_crossed),

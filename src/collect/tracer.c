@@ -76,6 +76,7 @@ struct tracer {
 	struct error *no_cpu;    /* why, if they were asked for */
 	struct intern cpu_stacks;
 	struct c_functions c_functions; /* in these */
+	uint64_t given_ns;              /* time of the last event in a batch */
 	uint64_t cpu_next_ns;           /* time of the next sample; NEVER: none */
 	uint64_t cpu_late;              /* samples that came behind the events around them */
 	struct snapshot snapshot;
@@ -302,81 +303,86 @@ static struct error *must_check read_machine(struct tracer *tr, bool now_too)
 	return err;
 }
 
-static struct error *must_check add_before(struct tracer *tr, const struct trace_events *from,
-					   size_t *taken, uint64_t ns)
-{
-	struct error *err = NULL;
-
-	while (!err && *taken < from->count && from->items[*taken].ns <= ns)
-		err = append(&tr->batch, &from->items[(*taken)++]);
-	return err;
-}
-
-/* The counters that were read before this moment. */
-static struct error *must_check add_sampled(struct tracer *tr, uint64_t ns)
-{
-	struct error *err = add_before(tr, &tr->sampled, &tr->sampled_taken, ns);
-
-	return err ? err : add_before(tr, &tr->machine_events, &tr->machine_taken, ns);
-}
-
 static void see_next_cpu_sample(struct tracer *tr)
 {
 	uint64_t ns = tr->cpu ? cpu_samples_next(tr->cpu) : NEVER;
 
-	tr->cpu_next_ns = ns > tr->start_ns && ns != NEVER ? ns - tr->start_ns : ns;
+	if (ns != NEVER)
+		ns = ns > tr->start_ns ? ns - tr->start_ns : 1;
+	tr->cpu_next_ns = ns;
 }
 
-static struct error *must_check add_cpu_sample(struct tracer *tr, const struct taken_sample *s,
-					       uint64_t after)
+static struct error *must_check add_cpu_sample(struct tracer *tr)
 {
-	struct trace_event ev = {
-		.ns = s->ns > tr->start_ns ? s->ns - tr->start_ns : 1,
-		.m = s->thread,
-		.p = TRACE_NO_P,
-		.arg = s->start_pc,
-		.arg2 = s->no_goroutine,
-		.kind = TRACE_CPU_SAMPLE,
-	};
 	size_t known = tr->cpu_stacks.count;
+	struct trace_event ev = {.ns = tr->cpu_next_ns, .p = TRACE_NO_P, .kind = TRACE_CPU_SAMPLE};
+	struct taken_sample s;
 
+	if (!cpu_samples_take(tr->cpu, NEVER, &s))
+		return &error_no_memory;
+	see_next_cpu_sample(tr);
 	/* The states after these events are not those at the time of the sample. */
-	if (ev.ns < after) {
+	if (ev.ns < tr->given_ns) {
 		tr->cpu_late++;
 		return NULL;
 	}
-	ev.stack = intern_bytes(&tr->cpu_stacks, s->words, s->word_count * sizeof(*s->words));
-	if (ev.stack == INTERN_FAILED)
+	ev.m = s.thread;
+	ev.arg = s.start_pc;
+	ev.arg2 = s.no_goroutine;
+	ev.stack = intern_bytes(&tr->cpu_stacks, s.words, s.word_count * sizeof(*s.words));
+	if (ev.stack == INTERN_FAILED ||
+	    (tr->cpu_stacks.count > known && !cpu_samples_name_c(tr->cpu, &s, &tr->c_functions)))
 		return &error_no_memory;
-	if (tr->cpu_stacks.count > known && !cpu_samples_name_c(tr->cpu, s, &tr->c_functions))
-		return &error_no_memory;
+	tr->given_ns = ev.ns;
 	return append(&tr->batch, &ev);
 }
 
-/* The CPU samples up to this time; `after`: of the last event. */
-static struct error *must_check add_cpu_samples(struct tracer *tr, uint64_t after, uint64_t ns)
+static uint64_t next_of(const struct trace_events *from, size_t taken)
 {
-	struct taken_sample sample;
+	return taken < from->count ? from->items[taken].ns : NEVER;
+}
+
+static struct error *must_check add_next(struct tracer *tr, const struct trace_events *from,
+					 size_t *taken)
+{
+	tr->given_ns = from->items[*taken].ns;
+	return append(&tr->batch, &from->items[(*taken)++]);
+}
+
+/* The counters that were read before this moment, and the CPU samples, in the order of time. */
+static struct error *must_check add_before(struct tracer *tr, uint64_t ns)
+{
 	struct error *err = NULL;
 
-	if (!tr->cpu || ns < tr->cpu_next_ns)
-		return NULL;
-	while (!err && cpu_samples_take(tr->cpu, ns == NEVER ? NEVER : tr->start_ns + ns, &sample))
-		err = add_cpu_sample(tr, &sample, after);
-	see_next_cpu_sample(tr);
+	while (!err) {
+		uint64_t counted = next_of(&tr->sampled, tr->sampled_taken);
+		uint64_t kernel = next_of(&tr->machine_events, tr->machine_taken);
+		uint64_t cpu = tr->cpu_next_ns;
+		uint64_t least = counted < kernel ? counted : kernel;
+
+		least = cpu < least ? cpu : least;
+		if (least == NEVER || least > ns)
+			break;
+		if (cpu == least)
+			err = add_cpu_sample(tr);
+		else if (counted == least)
+			err = add_next(tr, &tr->sampled, &tr->sampled_taken);
+		else
+			err = add_next(tr, &tr->machine_events, &tr->machine_taken);
+	}
+	if (tr->given_ns > tr->last_ns)
+		tr->last_ns = tr->given_ns;
 	return err;
 }
 
 static struct error *must_check add_record(struct tracer *tr, const struct drain_record *r)
 {
 	struct trace_events *batch = &tr->batch;
-	uint64_t before = tr->last_ns, ns = event_ns(tr, r->tick);
+	uint64_t ns = event_ns(tr, r->tick);
 	size_t count = 0;
-	struct error *err = add_sampled(tr, ns);
+	struct error *err = add_before(tr, ns);
 
-	if (!err && ns > before)
-		err = add_cpu_samples(tr, before, ns);
-
+	tr->given_ns = ns;
 	if (!err && batch->capacity < batch->count + DECODE_MAX_EVENTS &&
 	    !array_reserve(&batch->items, &batch->capacity, batch->count + DECODE_MAX_EVENTS))
 		err = &error_no_memory;
@@ -384,6 +390,17 @@ static struct error *must_check add_record(struct tracer *tr, const struct drain
 		err = decoder_events(tr->decoder, r, ns, batch->items + batch->count, &count);
 	batch->count += count;
 	return err;
+}
+
+/* No record that is still to come is from before this time. */
+static uint64_t certain_ns(const struct tracer *tr)
+{
+	uint64_t seen = ticks_to_ns(&tr->ticks, drain_watermark(tr->drain));
+	uint64_t ns = seen > tr->start_ns ? seen - tr->start_ns : 0;
+
+	if (tr->last)
+		return NEVER;
+	return ns < tr->until_ns ? ns : tr->until_ns;
 }
 
 static struct error *must_check fill_batch(struct tracer *tr)
@@ -404,8 +421,7 @@ static struct error *must_check fill_batch(struct tracer *tr)
 	if (err || tr->more)
 		return err;
 	tr->until_ns = tr->last ? NEVER : tr->collected_ns;
-	err = add_cpu_samples(tr, tr->last_ns, tr->until_ns);
-	return err ? err : add_sampled(tr, tr->last ? NEVER : tr->last_ns);
+	return add_before(tr, certain_ns(tr));
 }
 
 /* Meanwhile the backlog grows, and the goroutines may change: events from before the last read are

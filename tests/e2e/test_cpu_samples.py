@@ -136,7 +136,10 @@ def test_c_code_has_its_names_and_the_goroutine_that_called_it(version, tmp_path
     if not trace["samples"]:
         pytest.skip("the kernel does not permit perf events here")
     burns = [s for s in trace["samples"] if "main.goBurn" in s["funcs"]]
-    assert len(burns) > 10 and len({s["g"] for s in burns}) == 1 and burns[0]["g"] > 0
+    whose = collections.Counter(s["g"] for s in burns)
+    # On its way out of a system call, without a P, the thread may be of no goroutine.
+    assert whose.pop(-1, 0) <= 0.1 * len(burns) + 1
+    assert len(burns) > 10 and len(whose) == 1, whose
     for sample in burns:
         order = [name for name in sample["funcs"] if name in ("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC")]
         assert order == ["main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC"], sample

@@ -58,6 +58,7 @@ static const char *const names[TRACE_KINDS] = {
 	[TRACE_HEAP_ALLOC] = "heap_alloc",
 	[TRACE_HEAP_GOAL] = "heap_goal",
 	[TRACE_GOMAXPROCS] = "gomaxprocs",
+	[TRACE_COUNTER] = "counter",
 	[TRACE_LABEL] = "label",
 	[TRACE_TASK_BEGIN] = "task_begin",
 	[TRACE_TASK_END] = "task_end",
@@ -67,6 +68,7 @@ static const char *const names[TRACE_KINDS] = {
 	[TRACE_LABELS] = "labels",
 	[TRACE_CALL] = "call",
 	[TRACE_RETURN] = "return",
+	[TRACE_CPU_SAMPLE] = "cpu_sample",
 	[TRACE_LOST] = "lost",
 };
 

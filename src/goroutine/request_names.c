@@ -235,15 +235,33 @@ static bool may_serve(const char *name)
 			!strcmp(last, ".handleStream"));
 }
 
+/* Types are some MB: most programs have none of these functions. */
+static bool has_server(const struct image *img)
+{
+	struct go_func f;
+
+	for (size_t i = 0; i < img->functions.count; i++) {
+		if (!pclntab_function(&img->functions, i, &f) || !may_serve(f.name))
+			continue;
+		for (size_t k = 0; k < ARRAY_SIZE(servers); k++)
+			if (is_named(f.name, servers[k].name))
+				return true;
+	}
+	return false;
+}
+
 struct error *request_names_open(struct target *t, const struct image *img, int minor, bool paths,
 				 struct request_names **ret)
 {
 	_cleanup_type_data_ struct type_data types = {0};
 	struct request_names *n;
-	struct error *err = type_data_read(t, img, minor, &types);
+	struct error *err = NULL;
 	struct go_func f;
 
 	*ret = NULL;
+	if (!has_server(img))
+		return NULL;
+	err = type_data_read(t, img, minor, &types);
 	if (err)
 		return err;
 	n = calloc(1, sizeof(*n));

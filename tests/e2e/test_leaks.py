@@ -136,18 +136,19 @@ def suite(request, tmp_path_factory):
     return names
 
 
-def cpu_ticks(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def rests(pid):
+    """No thread runs, or waits for a CPU."""
+    stats = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(text.rpartition(")")[2].split()[0] == "S" for text in stats)
 
 
 def await_rest(pid, seconds=30):
-    """Until it has used no CPU for a while. Some never rest."""
-    end, used, since = time.monotonic() + seconds, cpu_ticks(pid), time.monotonic()
-    while time.monotonic() < end and time.monotonic() - since < 0.5:
-        time.sleep(0.05)
-        if cpu_ticks(pid) != used:
-            used, since = cpu_ticks(pid), time.monotonic()
+    """Until it has rested for a while. Some never do."""
+    end, since = time.monotonic() + seconds, time.monotonic()
+    while time.monotonic() < end and time.monotonic() - since < 0.4:
+        time.sleep(0.01)
+        if not rests(pid):
+            since = time.monotonic()
 
 
 def of_both(binary, name, *args):

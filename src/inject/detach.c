@@ -318,6 +318,7 @@ struct error *detach_memory(struct detachment *w, struct remote *r, const struct
 struct memory_step {
 	struct detachment *w;
 	const struct stale_agent *l;
+	struct forks forks;
 };
 
 static struct error *must_check detach_memory_step(void *arg)
@@ -329,7 +330,7 @@ static struct error *must_check detach_memory_step(void *arg)
 
 	if (err)
 		return err;
-	err = forks_reap(&r);
+	err = forks_reap(&r, &step->forks);
 	if (!err)
 		err = detach_memory(w, &r, step->l);
 	remote_end(&r);
@@ -357,11 +358,13 @@ static bool is_clean(const struct detachment *w, const struct stale_agent *l)
 struct error *detach(struct detachment *w)
 {
 	_cleanup_stale_agent_ struct stale_agent l = {0};
-	struct memory_step step = {w, &l};
+	struct memory_step step = {.w = w, .l = &l};
 	struct error *err = stale_agent_find(w->t, w->originals, w->claim, &l);
 
 	if (err || (is_clean(w, &l) && !w->forked))
 		return err;
+	if (w->forked || l.has_claim)
+		forks_find_dead(target_pid(w->t), &step.forks);
 	if (l.has_head && (l.patched || (l.head.slots && !w->never_ran)))
 		err = detach_code(w, &l.head);
 	if (!err)

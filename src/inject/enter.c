@@ -180,12 +180,15 @@ static bool fork_lives(const struct surgeon *s)
 static bool is_something_left(struct surgeon *s)
 {
 	_cleanup_stale_agent_ struct stale_agent l = {0};
+	struct forks forks = {.count = 0};
 
 	if (error_dropped(stale_agent_find(s->t, s->originals, 0, &l)))
 		return true;
 	if (l.holder)
 		return false;
-	s->w.forked = *s->fork && forks_find_dead(s->pid);
+	if (*s->fork)
+		forks_find_dead(s->pid, &forks);
+	s->w.forked = forks.count;
 	return s->w.forked || fork_lives(s) ||
 	       !(stale_agent_is_none(&l) || stale_agent_is_kept_page(&l));
 }

@@ -8,20 +8,17 @@
 #include "inject/fault.h"
 #include "target/proc_status.h"
 
-/* More than gospects ever leave. */
-#define MOST_FORKS 64
-
-pid_t forks_find_dead(pid_t pid)
+void forks_find_dead(pid_t pid, struct forks *ret)
 {
 	_cleanup_closedir_ DIR *folder = process_folder_open();
 	struct process_parentage p;
 	pid_t id;
 
-	while (folder && (id = process_folder_next(folder)))
+	ret->count = 0;
+	while (folder && ret->count < FORKS_MOST && (id = process_folder_next(folder)))
 		if (process_parentage(id, &p) && p.parent == pid && !p.exit_signal &&
 		    (p.state == 'Z' || p.state == 'X'))
-			return id;
-	return 0;
+			ret->ids[ret->count++] = id;
 }
 
 static struct error *must_check reap(struct remote *r, pid_t id)
@@ -33,16 +30,12 @@ static struct error *must_check reap(struct remote *r, pid_t id)
 			   &result);
 }
 
-struct error *forks_reap(struct remote *r)
+struct error *forks_reap(struct remote *r, const struct forks *forks)
 {
 	struct error *err = NULL;
-	pid_t dead;
 
-	for (int i = 0; i < MOST_FORKS && !err; i++) {
-		dead = forks_find_dead(r->pid);
-		if (!dead)
-			return NULL;
-		err = reap(r, dead);
+	for (size_t i = 0; i < forks->count && !err; i++) {
+		err = reap(r, forks->ids[i]);
 		fault_point("fork-reaped");
 	}
 	return err;

@@ -429,15 +429,21 @@ static struct error *must_check create(struct surgeon *s, const struct snapshot_
 
 /* ---- its end ---- */
 
+struct reaping {
+	struct surgeon *s;
+	struct forks forks;
+};
+
 static struct error *must_check reap_step(void *arg)
 {
-	struct surgeon *s = arg;
+	struct reaping *reaping = arg;
+	struct surgeon *s = reaping->s;
 	struct remote r;
 	struct error *err = remote_begin(&r, s->t, &s->survey, s->memory, s->w.suspend_seccomp);
 
 	if (err)
 		return err;
-	err = forks_reap(&r);
+	err = forks_reap(&r, &reaping->forks);
 	remote_end(&r);
 	return err;
 }
@@ -445,10 +451,13 @@ static struct error *must_check reap_step(void *arg)
 /* The copy is dead: until the target has waited for it, it is a zombie. */
 static struct error *must_check reap(struct surgeon *s)
 {
+	struct reaping reaping = {s, {{*s->fork}, 1}};
 	struct error *err = NULL;
 
+	if (*s->fork == FORK_EXPECTED)
+		forks_find_dead(s->pid, &reaping.forks);
 	if (*s->fork && !error_dropped(target_check(s->t)))
-		err = run_on_tracer_thread(reap_step, s);
+		err = run_on_tracer_thread(reap_step, &reaping);
 	s->touched = err;
 	if (!err)
 		*s->fork = 0;

@@ -190,13 +190,14 @@ static struct error *must_check look_at_claim(struct target *t, const struct tar
 {
 	struct claim_page page = {0};
 	bool here;
-	pid_t holder;
+	pid_t holder = 0;
 
-	if (error_dropped(target_read(t, map->start, &page, sizeof(page))))
+	if (!error_dropped(target_read(t, map->start, &page, sizeof(page))))
+		holder = claim_page_holder(&page, &here);
+	if (!holder) {
+		l->has_claim = true;
 		return add_range(t, l, map);
-	holder = claim_page_holder(&page, &here);
-	if (!holder)
-		return add_range(t, l, map);
+	}
 	l->holder = holder;
 	l->holder_is_here = here;
 	l->holder_cleans = page.cleans;

@@ -27,6 +27,7 @@ struct stale_agent {
 	size_t range_count, range_capacity;
 	int *descriptors; /* to close, in the target */
 	size_t descriptor_count, descriptor_capacity;
+	bool has_claim;      /* of a gospect that is gone */
 	pid_t holder;        /* the gospect that is at work there: its pid in its namespace; or 0 */
 	bool holder_is_here; /* that is ours */
 	bool holder_cleans;  /* and is gone in a moment */

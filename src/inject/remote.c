@@ -111,12 +111,14 @@ static struct error *must_check signal_stack(struct search *s, pid_t inner, uint
 	return err;
 }
 
-/* Whether it waits in a system call that can be interrupted without an effect. */
+/* Whether it waits in a system call that can be interrupted without an effect. One that has a
+ * timeout and was interrupted before, by us, is continued by restart_syscall(2). */
 static bool sleeps(pid_t pid, pid_t id)
 {
 	long number = thread_syscall(pid, id);
 
-	return number == SYS_futex || number == SYS_nanosleep || number == SYS_clock_nanosleep;
+	return number == SYS_futex || number == SYS_nanosleep || number == SYS_clock_nanosleep ||
+	       number == SYS_restart_syscall;
 }
 
 static struct error *must_check write_memory(struct remote *r, uint64_t address, const void *bytes,

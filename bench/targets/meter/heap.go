@@ -44,7 +44,7 @@ type mixture struct {
 }
 
 const (
-	recordBytes = 300 // with its entry in the index
+	recordBytes = 220 // with its entry in the index
 	treeNodes   = 1<<10 - 1
 	treeBytes   = treeNodes * 48
 	bufferBytes = 4096
@@ -73,7 +73,9 @@ func fillMixture(mb int) *mixture {
 		m.trees = append(m.trees, balanced(10, 1))
 	}
 	for i := 0; i < third/bufferBytes; i++ {
-		m.buffers = append(m.buffers, make([]byte, bufferBytes))
+		buffer := make([]byte, bufferBytes)
+		buffer[0] = 1 // so that its page is resident
+		m.buffers = append(m.buffers, buffer)
 	}
 	return m
 }

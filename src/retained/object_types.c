@@ -188,11 +188,14 @@ static void walk_fields(struct typing *y, const struct runtime_type *type, const
 	for (size_t i = 0; i < type->field_count && !y->err; i++) {
 		const struct runtime_field *f = &type->fields[i];
 		const struct runtime_type *field;
+		uint64_t end;
 
 		if (f->offset >= type->pointer_bytes || f->offset >= size)
 			return;
 		field = type_of(y, f->type);
-		if (field)
+		end = i + 1 < type->field_count ? type->fields[i + 1].offset : type->size;
+		/* Fields that overlap would make the work of nested ones multiply. */
+		if (field && field->size <= end - f->offset)
 			walk(y, field, bytes + f->offset, size - f->offset, depth + 1);
 	}
 }

@@ -234,10 +234,23 @@ static void take_parts(const uint8_t *bytes, struct runtime_type *type)
 	}
 }
 
+/* What reads a value of these relies on their size. */
+static bool has_size_of_kind(const struct runtime_type *type)
+{
+	static const uint8_t sizes[KIND_LAST + 1] = {
+		[KIND_CHAN] = 8,    [KIND_FUNC] = 8,           [KIND_INTERFACE] = 16,
+		[KIND_MAP] = 8,     [KIND_POINTER] = 8,        [KIND_SLICE] = 24,
+		[KIND_STRING] = 16, [KIND_UNSAFE_POINTER] = 8,
+	};
+
+	return !sizes[type->kind] || type->size == sizes[type->kind];
+}
+
 static bool makes_sense(const struct runtime_type *type)
 {
 	return type->size <= MAX_TYPE_SIZE && type->pointer_bytes <= type->size &&
-	       type->pointer_bytes % 8 == 0 && type->kind && type->kind <= KIND_LAST;
+	       type->pointer_bytes % 8 == 0 && type->kind && type->kind <= KIND_LAST &&
+	       has_size_of_kind(type);
 }
 
 static struct error *must_check read_type(struct runtime_types *types, uint64_t address,

@@ -40,7 +40,8 @@ VERBS = [("ps",), ("dump",), ("dump", "-f", "json"), ("dump", "--locals"),
          ("offcpu", "-d", "0.5", "--sampled", "--by", "label:id"), ("doctor",), ("top",),
          ("waits",), ("heap",), ("heap", "--kind", "mutex", "-f", "json"),
          ("memory",), ("memory", "-f", "html"), ("why", "-d", "0.5"), ("why", "-d", "0.5", "--json"),
-         ("leaks",), ("leaks", "-f", "json"), ("heap", "-f", "debug1"), ("dump", "--group")]
+         ("leaks",), ("leaks", "-f", "json"), ("heap", "--retained"), ("heap", "--retained", "-f", "json"),
+         ("heap", "--retained", "-f", "hprof", "-o", "x.hprof"), ("heap", "-f", "debug1"), ("dump", "--group")]
 REPORT = re.compile(r"AddressSanitizer|runtime error:|LeakSanitizer|stack smashing|buffer overflow")
 
 

@@ -27,6 +27,8 @@ static void ask(struct runtime_types *types, struct type_table *table, size_t si
 		if (!type)
 			continue;
 		fuzz_require(type->address == at && type->pointer_bytes <= type->size);
+		fuzz_require(type->kind != KIND_SLICE || type->size == 24);
+		fuzz_require(type->kind != KIND_INTERFACE || type->size == 16);
 		for (uint64_t in = 0; in < 256; in += 8) {
 			fuzz_require(!runtime_types_part(types, type, in, &part, &offset));
 			fuzz_require(!part || offset < part->size);

@@ -130,8 +130,9 @@ def test_what_a_failing_server_does_not_take_arrives_later(targets, server, tmp_
     server.mode = 200
     wait_until(lambda: server.requests, what="the first request that is taken")
     assert time.monotonic() - asked > 1  # Retry-After: 2
-    server.mode = 400
-    wait_until(lambda: server.tries[-1] == 400, what="one that is refused")
+    for mode in 400, 413:
+        server.mode = mode
+        wait_until(lambda: server.tries[-1] == mode, what="one that is refused")
     server.mode = 200
     taken = len(server.requests)
     wait_until(lambda: len(server.requests) > taken + 1, what="those after it")
@@ -139,7 +140,7 @@ def test_what_a_failing_server_does_not_take_arrives_later(targets, server, tmp_
     words = running.communicate(timeout=60)[1].decode().splitlines()
     assert running.returncode == 0, words
     numbers = summary(words)
-    assert numbers["refused"] == server.tries.count(400) >= 1 and numbers["lost"] == numbers["wait"] == 0
+    assert numbers["refused"] == server.tries.count(400) + server.tries.count(413) >= 2 and numbers["lost"] == numbers["wait"] == 0
     assert numbers["requests"] == numbers["sent"] + numbers["refused"] and numbers["sent"] == len(server.requests)
     walls = server.named("wall")
     missing = sum(after.profile.time_ns != before.profile.time_ns + before.profile.duration_ns
@@ -149,6 +150,36 @@ def test_what_a_failing_server_does_not_take_arrives_later(targets, server, tmp_
     assert said and "it answers HTTP 503: the \\x1b[31mserver" in said[0] and "wait in the spool" in said[0]
     assert any("takes profiles again" in line for line in words)
     assert any("refuses a request, which is dropped: it answers HTTP 400" in line for line in words)
+
+
+def test_what_a_full_disk_has_no_room_for_is_lost_and_counted(targets, server, tmp_path):
+    """Until there is room again."""
+    if os.geteuid():
+        pytest.skip("mounting needs root")
+    program = targets.start("states", args=("-only", "chan"))
+    full, free = tmp_path / "full", tmp_path / "free"
+    # The file system is that of gospect alone, and so is what fills it.
+    script = ("mount -t tmpfs -o size=64k,mode=700 tmpfs $0 && { (while [ ! -e $1 ]; do sleep 0.1; done; "
+              "cat /dev/zero >$0/fill; rm $1; while [ ! -e $2 ]; do sleep 0.1; done; rm $0/fill) "
+              '</dev/null >/dev/null 2>&1 & shift 2; exec "$@"; }')
+    spool = tmp_path / "spool"
+    spool.mkdir(mode=0o700)
+    running = subprocess.Popen(["unshare", "-m", "sh", "-c", script, spool, full, free, gospect.BINARY,
+                                *map(str, args(server.url, spool, program.pid))], stderr=subprocess.PIPE)
+    wait_until(lambda: server.requests, what="the first request")
+    full.touch()
+    wait_until(lambda: not full.exists(), what="a full disk")
+    time.sleep(3)
+    taken = len(server.requests)
+    free.touch()
+    wait_until(lambda: len(server.requests) >= taken + 2, what="requests after there is room")
+    running.send_signal(signal.SIGTERM)
+    words = running.communicate(timeout=60)[1].decode().splitlines()
+    assert running.returncode == 0, words
+    numbers = summary(words)
+    assert numbers["lost"] >= 1 and numbers["sent"] == len(server.requests) and numbers["wait"] == 0, words
+    assert numbers["requests"] == numbers["sent"] + numbers["lost"]
+    assert any("requests are lost: cannot write to the spool" in line and "No space left" in line for line in words), words
 
 
 def members(session):
@@ -378,3 +409,27 @@ def memory(pid):
     """Bytes, each page that several have as a part."""
     return sum(int(re.search(r"^Pss: +(\d+)", open(f"/proc/{one}/smaps_rollup", encoding="ascii").read(), re.M)[1]) << 10
                for one in all_of(pid))
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(900)
+def test_a_server_that_is_down_for_ten_minutes_gets_all_of_them(targets, tmp_path):
+    program = targets.start("states", args=("-only", "chan"))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    running = gospect.start(*args(f"http://127.0.0.1:{port}", tmp_path, program.pid, interval="10s"))
+    time.sleep(600)
+    waiting = len(list((tmp_path / "pyroscope").glob("*.push")))
+    server = receivers.Pyroscope(port)
+    try:
+        # It tries again after a minute and a quarter at most.
+        wait_until(lambda: len(server.requests) > waiting, 120, "all that waited, and one more")
+        running.send_signal(signal.SIGTERM)
+        words = running.communicate(timeout=60)[1].decode().splitlines()
+        numbers = summary(words)
+        assert running.returncode == 0 and waiting >= 55, words
+        assert numbers["sent"] == numbers["requests"] and numbers["lost"] == numbers["refused"] == numbers["wait"] == 0
+        assert_no_time_is_missing(server.named("wall"))
+    finally:
+        server.stop()

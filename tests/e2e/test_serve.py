@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import socket
 import subprocess
 import time
@@ -375,11 +376,17 @@ def test_the_http_process_has_no_privilege(server):
         assert set(status["Uid"].split()) == {"65534"} and status.get("Groups", "").split() == []
 
 
-def test_thousands_of_connections_are_bounded(scraped):
+@pytest.mark.parametrize("count", [2000, pytest.param(10000, marks=pytest.mark.slow)])
+def test_thousands_of_connections_are_bounded(scraped, count):
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files[1] < count + 500:
+        pytest.skip(f"only {files[1]} descriptors are permitted here")
     with Served("-p", scraped.pid) as server:
         front = front_of(server)
         with contextlib.ExitStack() as stack:
-            for _ in range(2000):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(files[0], count + 500), files[1]))
+            stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, files)
+            for _ in range(count):
                 s = stack.enter_context(socket.socket())
                 s.setblocking(False)
                 with contextlib.suppress(BlockingIOError):

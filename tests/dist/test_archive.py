@@ -28,6 +28,7 @@ def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("empty")
     program = release.unpack(tmp_path_factory.mktemp("archive"))
     shutil.copy(program, folder)
+    folder.chmod(0o755)  # as a root is: what sends profiles runs as nobody
     return folder
 
 

@@ -20,6 +20,8 @@ enum { KEY_WHEN = 0x6000, KEY_DO, KEY_KEEP, KEY_HOST, KEY_EVERY, KEY_REST };
 /* With --host: how often gospect looks for new processes. */
 #define HOST_NS 10000000000ull
 #define POLL_MS 200
+/* The library's: seconds. */
+#define USUAL_REST 60
 
 struct watch_verb {
 	struct target_options target;
@@ -215,6 +217,19 @@ static void say_end(struct watch_verb *v, const struct looker *l,
 	    info->incidents, info->rested);
 }
 
+/* A condition rests after each incident. A looker that tells more was taken over by its target. */
+static bool is_plausible(const struct watch_verb *v, struct looker *l)
+{
+	double rest = v->how.rest > 0 ? v->how.rest : USUAL_REST;
+	uint64_t now = clock_now();
+
+	if (now - l->since > rest * 1e9) {
+		l->since = now;
+		l->incidents = 0;
+	}
+	return l->incidents++ < 2 * v->when_count;
+}
+
 static void take_message(struct watch_verb *v, struct looker *l)
 {
 	struct looker_message m;
@@ -223,6 +238,8 @@ static void take_message(struct watch_verb *v, struct looker *l)
 		return;
 	switch (m.kind) {
 	case LOOKER_INCIDENT:
+		if (!is_plausible(v, l))
+			break;
 		say("process %d (%s): %s", l->target, l->name, m.text);
 		watch_actions_run(&v->actions, l->target, v->target.host || v->target.more_count,
 				  m.word, m.text);

@@ -13,8 +13,10 @@
 struct looker {
 	pid_t target;
 	pid_t child;
-	int from;   /* its messages; -1: it has ended */
-	char *name; /* of the target's program */
+	int from;       /* its messages; -1: it has ended */
+	char *name;     /* of the target's program */
+	uint64_t since; /* when `incidents` began to count */
+	size_t incidents;
 };
 
 enum looker_kind { LOOKER_INCIDENT, LOOKER_REMARK, LOOKER_FAILED, LOOKER_ENDED };

@@ -1,6 +1,7 @@
 """gospect watch: each incident is caught once, with its files, and nothing but that."""
 
 import os
+import pathlib
 import re
 import signal
 import time
@@ -9,7 +10,7 @@ import pytest
 
 from lib import golang, gospect
 from lib.params import every_version
-from lib.process import wait_until
+from lib.process import status, wait_until
 
 NAME = re.compile(r"incident(-\d+)?-\d{8}-\d{6}(-\d+)?-(\w+)\.(\w+)\.(txt|html|pb\.gz)$")
 
@@ -166,7 +167,12 @@ def test_memory_is_flat(targets, tmp_path):
     """Goroutines come and go with new stacks all the time; each set of stacks is given up after a while."""
     program = targets.start("churn", golang.NEWEST)
     with Watch(tmp_path, program.pid, *conditions("goroutines > 1000000", "wait > 1h")) as watch:
-        looker = int(open(f"/proc/{watch.process.pid}/task/{watch.process.pid}/children").read().split()[0])
+        def children():
+            return [p.name for p in pathlib.Path("/proc").iterdir()
+                    if p.name.isdigit() and status(p.name).get("PPid") == str(watch.process.pid)]
+
+        wait_until(children, 10, "the looker")
+        looker = int(children()[0])
 
         def rss():
             return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{looker}/status").read())[1])

@@ -159,22 +159,25 @@ def test_what_a_full_disk_has_no_room_for_is_lost_and_counted(targets, server, t
     program = targets.start("states", args=("-only", "chan"))
     full, free = tmp_path / "full", tmp_path / "free"
     # The file system is that of gospect alone, and so is what fills it.
-    script = ("mount -t tmpfs -o size=64k,mode=700 tmpfs $0 && { (while [ ! -e $1 ]; do sleep 0.1; done; "
-              "cat /dev/zero >$0/fill; rm $1; while [ ! -e $2 ]; do sleep 0.1; done; rm $0/fill) "
+    script = ("mount -t tmpfs -o size=64k,mode=700 tmpfs $0 && { (while kill -0 $$ && [ ! -e $1 ]; do sleep 0.1; done; "
+              "cat /dev/zero >$0/fill; rm $1; while kill -0 $$ && [ ! -e $2 ]; do sleep 0.1; done; rm $0/fill) "
               '</dev/null >/dev/null 2>&1 & shift 2; exec "$@"; }')
     spool = tmp_path / "spool"
     spool.mkdir(mode=0o700)
     running = subprocess.Popen(["unshare", "-m", "sh", "-c", script, spool, full, free, gospect.BINARY,
                                 *map(str, args(server.url, spool, program.pid))], stderr=subprocess.PIPE)
-    wait_until(lambda: server.requests, what="the first request")
-    full.touch()
-    wait_until(lambda: not full.exists(), what="a full disk")
-    time.sleep(3)
-    taken = len(server.requests)
-    free.touch()
-    wait_until(lambda: len(server.requests) >= taken + 2, what="requests after there is room")
-    running.send_signal(signal.SIGTERM)
-    words = running.communicate(timeout=60)[1].decode().splitlines()
+    try:
+        wait_until(lambda: server.requests, what="the first request")
+        full.touch()
+        wait_until(lambda: not full.exists(), what="a full disk")
+        time.sleep(3)
+        taken = len(server.requests)
+        free.touch()
+        wait_until(lambda: len(server.requests) >= taken + 2, what="requests after there is room")
+        running.send_signal(signal.SIGTERM)
+        words = running.communicate(timeout=60)[1].decode().splitlines()
+    finally:
+        running.kill()
     assert running.returncode == 0, words
     numbers = summary(words)
     assert numbers["lost"] >= 1 and numbers["sent"] == len(server.requests) and numbers["wait"] == 0, words

@@ -26,8 +26,8 @@ SECONDS = int(os.environ.get("HOSTILE_SECONDS", "30"))
 MOST_MB = 3000
 # Of one run, on a machine with a processor for it; each asks for a second or less of the target's time.
 MOST_SECONDS = 60
-LIES = ["goroutines", "threads", "shared", "head", "stale_agent",
-        "goroutines,threads,shared,head,stale_agent"]
+LIES = ["goroutines", "threads", "shared", "head", "stale_agent", "buckets", "spans", "objects",
+        "goroutines,threads,shared,head,stale_agent,buckets,spans,objects"]
 # A verb that ran so often under all lies has answered at times: where it refuses each time, nothing is
 # read, and nothing is shown. doctor's answer is that something is wrong.
 OFTEN = 12
@@ -40,8 +40,10 @@ VERBS = [("ps",), ("dump",), ("dump", "-f", "json"), ("dump", "--locals"),
          ("offcpu", "-d", "0.5", "--sampled", "--by", "label:id"), ("doctor",), ("top",),
          ("waits",), ("heap",), ("heap", "--kind", "mutex", "-f", "json"),
          ("memory",), ("memory", "-f", "html"), ("why", "-d", "0.5"), ("why", "-d", "0.5", "--json"),
-         ("leaks",), ("leaks", "-f", "json"), ("heap", "--retained"), ("heap", "--retained", "-f", "json"),
-         ("heap", "--retained", "-f", "hprof", "-o", "x.hprof"), ("heap", "-f", "debug1"), ("dump", "--group")]
+         ("leaks",), ("leaks", "-f", "json"), ("leaks", "--exact"), ("heap", "-f", "debug1"),
+         ("heap", "--retained"), ("heap", "--retained", "-f", "json"),
+         ("heap", "--retained", "-f", "hprof", "-o", "x.hprof"), ("dump", "--group"),
+         ("dump", "--values", "--locals")]
 REPORT = re.compile(r"AddressSanitizer|runtime error:|LeakSanitizer|stack smashing|buffer overflow")
 
 

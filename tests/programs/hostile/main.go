@@ -1,6 +1,6 @@
 // Program hostile lies about itself while gospect reads it. It changes all the time: its list of
-// goroutines, their headers, stacks and labels, its list of threads, the memory shared with
-// `gospect trace` and its head, and the remains of a killed gospect.
+// goroutines, their headers, stacks and labels, its list of threads, its heap's profiles, spans and
+// objects, the memory shared with `gospect trace` and its head, and the remains of a killed gospect.
 //
 // It prints "ready PID". Its lies may crash it.
 package main
@@ -26,7 +26,7 @@ import (
 
 var (
 	seed = flag.Int64("seed", 1, "of what it makes up")
-	lies = flag.String("lies", "goroutines,threads,shared,head,stale_agent", "what it lies about")
+	lies = flag.String("lies", "goroutines,threads,shared,head,stale_agent,buckets,spans,objects", "what it lies about")
 
 	edges = []uint64{0, 1, 7, 8, 127, 128, 255, 4096, 1 << 16, 1<<31 - 1, 1 << 32, 1<<47 - 8, 1 << 47,
 		1 << 60, 1 << 63, ^uint64(0), ^uint64(0) - 7}
@@ -62,6 +62,10 @@ func symbols(names ...string) map[string]uintptr {
 
 func pointer(address uintptr) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}
+
+func address(n *node) uintptr {
+	return uintptr(unsafe.Pointer(n))
 }
 
 func word(address uintptr) *uint64 {
@@ -258,7 +262,9 @@ func work() {
 func main() {
 	flag.Parse()
 	debug.SetGCPercent(-1) // the GC would believe the lies
-	at := symbols("runtime.allglen", "runtime.allgptr", "runtime.allm", "runtime.text")
+	at := symbols("runtime.allglen", "runtime.allgptr", "runtime.allm", "runtime.text", "runtime.mheap_",
+		"runtime.mbuckets", "runtime.bbuckets", "runtime.xbuckets")
+	fill()
 	for i := 0; i < 4; i++ {
 		go work()
 	}
@@ -267,7 +273,8 @@ func main() {
 	for i, lie := range strings.Split(*lies, ",") {
 		l := &liar{rand.New(rand.NewSource(*seed + int64(i))), at, own, at["runtime.text"]}
 		go map[string]func(){"goroutines": l.goroutines, "threads": l.threads, "shared": l.scribble,
-			"head": l.head, "stale_agent": l.staleAgent}[lie]()
+			"head": l.head, "stale_agent": l.staleAgent, "buckets": l.buckets, "spans": l.spans,
+			"objects": l.objects}[lie]()
 	}
 	time.Sleep(50 * time.Millisecond)
 	fmt.Println("ready", os.Getpid())

@@ -164,8 +164,12 @@ static uint32_t read_by(uint32_t insn)
 	else if (is(insn, 0x0e000000, 0x0a000000)) /* of registers */
 		read = bit(insn, 5) | bit(insn, 16) |
 		       (is(insn, 0x1f000000, 0x1b000000) ? bit(insn, 10) : 0);
+	else if (is(insn, 0x7c000000, 0x34000000)) /* cbz, tbz */
+		read = bit(insn, 0);
+	else if (is(insn, 0xfe000000, 0xd6000000)) /* br, blr, ret */
+		read = bit(insn, 5);
 	else if (changes_flow(insn))
-		read = is(insn, 0x7c000000, 0x34000000) ? bit(insn, 0) : bit(insn, 5);
+		read = 0;
 	return read & ~bit(31, 0);
 }
 
@@ -444,18 +448,33 @@ static bool scratch_is_dead(const struct look *look, size_t i)
 	return true;
 }
 
-/* A load of a variable, right behind the adrp that finds its page; 0: it is none. */
+/* The address that the instructions before the i-th have put into a register: adrp, and up to Go
+ * 1.21 an add. */
+static bool address_before(const struct look *look, size_t i, uint32_t *ret_register, uint64_t *ret)
+{
+	uint64_t constant = 0;
+	uint32_t base;
+
+	if (i && arm64_add(insn_at(look, i - 1), &base, &constant))
+		i--;
+	if (!i || !arm64_adrp(insn_at(look, i - 1), address_at(look, i - 1), ret_register, ret) ||
+	    (constant && base != *ret_register))
+		return false;
+	*ret += constant;
+	return true;
+}
+
+/* A load of a variable right behind that; 0: it is none. */
 static uint64_t variable_read(const struct look *look, size_t i)
 {
 	uint32_t insn = insn_at(look, i), reg, base;
 	int64_t displacement;
-	uint64_t page;
+	uint64_t address;
 
-	if (!i || !arm64_adrp(insn_at(look, i - 1), address_at(look, i - 1), &reg, &page) ||
-	    !arm64_written(insn) || !is_memory(insn) || !arm64_memory(insn, &base, &displacement) ||
-	    base != reg)
+	if (!address_before(look, i, &reg, &address) || !arm64_written(insn) || !is_memory(insn) ||
+	    !arm64_memory(insn, &base, &displacement) || base != reg)
 		return 0;
-	return page + displacement;
+	return address + displacement;
 }
 
 static size_t reads_of(const struct look *look, uint64_t variable)

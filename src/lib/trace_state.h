@@ -1,6 +1,7 @@
 /*
  * The state of a trace of a live process, for the files of the library that make it: lib/trace.c,
- * and lib/trace_flight.c for a trace that stays in memory.
+ * lib/trace_flight.c for a trace that stays in memory, and lib/trace_remarks.c for what it tells
+ * its user.
  */
 #ifndef LIB_TRACE_STATE_H
 #define LIB_TRACE_STATE_H

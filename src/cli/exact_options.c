@@ -8,17 +8,16 @@
 
 enum { KEY_EXACT = 0x2600, KEY_MAX_PAUSE };
 
-static const struct argp_option options[] =
-	{{NULL, 0, NULL, 0, "Exact:", 3},
-	 {"exact", KEY_EXACT, "HOW", OPTION_ARG_OPTIONAL,
-	  "Read the program as it is at one point in time. It is forked, and the fork is read: the "
-	  "program is stopped while the kernel copies its page tables, about 24 ms for each GB. "
-	  "--exact=stop does not fork; the program is stopped while it is read, as also where it "
-	  "cannot be forked",
-	  3},
-	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	  "With --exact: refuse when the expected pause of the program is longer", 3},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Exact:", 3},
+	{"exact", KEY_EXACT, "HOW", OPTION_ARG_OPTIONAL,
+	 "Read the program at one point in time, from a copy of it (a fork). The program is stopped "
+	 "while the kernel copies its page tables, about 24 ms for each GB. --exact=stop makes no "
+	 "copy: the program is stopped while it is read. So it is if it cannot be forked",
+	 3},
+	{"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
+	 "With --exact: refuse when the expected pause of the program is longer", 3},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {

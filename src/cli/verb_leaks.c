@@ -19,8 +19,7 @@ enum { KEY_GROWTH = 0x7700 };
 
 static const struct argp_option options[] =
 	{{"growth", KEY_GROWTH, "DURATION", 0,
-	  "Look twice, so long after each other, and say how many goroutines have leaked meanwhile",
-	  2},
+	  "Look twice, DURATION apart, and print how many goroutines leaked between the looks", 2},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)

@@ -23,26 +23,26 @@ struct offcpu_verb {
 	double cpu_hz; /* of samples of what runs; 0: none */
 };
 
-static const struct argp_option options[] =
-	{{"max-size", KEY_MAX_SIZE, "MB", 0,
-	  "Stop when the trace, which is in memory, has this size (256)", 4},
-	 {"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	  "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
-	  "a thread",
-	  4},
-	 {"no-names", KEY_NO_NAMES, NULL, 0,
-	  "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
-	  "do not record what they ask databases and other servers",
-	  4},
-	 {"cpu", KEY_CPU, "HZ", OPTION_ARG_OPTIONAL,
-	  "Sample what threads run, HZ times (100) in a second of CPU time, and show the running "
-	  "time by function; takes about 1% of the target's CPU time",
-	  4},
-	 {"sampled", KEY_SAMPLED, NULL, 0,
-	  "Sample instead of tracing, with -r and --budget. This writes nothing to the target. "
-	  "gospect prints the error of the times",
-	  4},
-	 {0}};
+static const struct argp_option options[] = {
+	{"max-size", KEY_MAX_SIZE, "MB", 0,
+	 "Stop when the trace, which is in memory, has this size (256)", 4},
+	{"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
+	 "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
+	 "a thread",
+	 4},
+	{"no-names", KEY_NO_NAMES, NULL, 0,
+	 "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
+	 "do not record their calls of databases and other servers",
+	 4},
+	{"cpu", KEY_CPU, "HZ", OPTION_ARG_OPTIONAL,
+	 "Sample what threads run, HZ times (100) for each second of CPU time, and show the running "
+	 "time by function; takes about 1% of the target's CPU time",
+	 4},
+	{"sampled", KEY_SAMPLED, NULL, 0,
+	 "Sample instead of tracing, with -r and --budget. This writes nothing to the target. "
+	 "gospect prints the error of the times",
+	 4},
+	{0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {

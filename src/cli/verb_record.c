@@ -41,35 +41,32 @@ struct record_verb {
 	bool answers;       /* at a terminal: it prints what stands out */
 };
 
-static const struct argp_option options[] = {
-	{"host", KEY_HOST, NULL, 0,
-	 "Look at every Go process of this machine; several -p record several", 1},
-	{"children", KEY_CHILDREN, NULL, 0,
-	 "Look at the Go programs that the target starts, too, also later ones", 1},
-	{"follow", KEY_FOLLOW, "NAME", 0,
-	 "Look at every process of this name, also at those that start later: a program that "
-	 "restarts",
-	 1},
-	{"every", KEY_EVERY, "DURATION", 0,
-	 "Write a file each DURATION; FILE.pb.gz is named FILE-YYYYmmdd-HHMMSS.pb.gz", 4},
-	{"keep", KEY_KEEP, "N", 0, "With --every: remove the oldest of more than N files", 4},
-	{"on-cpu", KEY_ON_CPU, NULL, 0, "Record only running goroutines", 4},
-	{"off-cpu", KEY_OFF_CPU, NULL, 0, "Record only goroutines that are not running", 4},
-	{"raw", KEY_RAW, NULL, 0,
-	 "Write addresses only (pprof); gospect symbolize adds functions and lines", 4},
-	{"runtime", KEY_RUNTIME, NULL, 0, "Show the runtime's own goroutines too", 4},
-	{"all", 0, NULL, OPTION_ALIAS, NULL, 4},
-	{"kernel", KEY_KERNEL, NULL, 0,
-	 "Show kernel functions too, as name_[k]; needs CAP_PERFMON and CAP_SYSLOG", 4},
-	{"run-queue", KEY_RUN_QUEUE, NULL, 0,
-	 "Record where threads wait for a CPU too. The split by function becomes exact on a "
-	 "saturated machine. Costs the target up to 1 us a context switch. Needs CAP_PERFMON",
-	 4},
-	{"no-names", KEY_NO_NAMES, NULL, 0,
-	 "Do not read methods and routes of requests, which are labels of goroutines that serve them",
-	 4},
-	{"paths", KEY_PATHS, NULL, 0, "Read paths of requests too; each is a label's value", 4},
-	{0}};
+static const struct argp_option options[] =
+	{{"host", KEY_HOST, NULL, 0,
+	  "Look at every Go process of this machine; several -p record several", 1},
+	 {"children", KEY_CHILDREN, NULL, 0,
+	  "Record the target, and the Go programs that it starts", 1},
+	 {"follow", KEY_FOLLOW, "NAME", 0,
+	  "Record every process of this name, also those that start later, as after a restart", 1},
+	 {"every", KEY_EVERY, "DURATION", 0,
+	  "Write a file each DURATION; FILE.pb.gz is named FILE-YYYYmmdd-HHMMSS.pb.gz", 4},
+	 {"keep", KEY_KEEP, "N", 0, "With --every: remove the oldest of more than N files", 4},
+	 {"on-cpu", KEY_ON_CPU, NULL, 0, "Record only running goroutines", 4},
+	 {"off-cpu", KEY_OFF_CPU, NULL, 0, "Record only goroutines that are not running", 4},
+	 {"raw", KEY_RAW, NULL, 0,
+	  "Write addresses only (pprof); gospect symbolize adds functions and lines", 4},
+	 {"runtime", KEY_RUNTIME, NULL, 0, "Show the runtime's own goroutines too", 4},
+	 {"all", 0, NULL, OPTION_ALIAS, NULL, 4},
+	 {"kernel", KEY_KERNEL, NULL, 0,
+	  "Show kernel functions too, as name_[k]; needs CAP_PERFMON and CAP_SYSLOG", 4},
+	 {"run-queue", KEY_RUN_QUEUE, NULL, 0,
+	  "Record where threads wait for a CPU too. The split by function becomes exact on a "
+	  "saturated machine. Costs the target up to 1 us a context switch. Needs CAP_PERFMON",
+	  4},
+	 {"no-names", KEY_NO_NAMES, NULL, 0,
+	  "Do not label goroutines with the method and route of their request", 4},
+	 {"paths", KEY_PATHS, NULL, 0, "Label goroutines with the path of their request too", 4},
+	 {0}};
 
 static error_t parse_follow(const char *arg, const char **ret, struct argp_state *state)
 {

@@ -68,10 +68,10 @@ static const struct argp_option options[] = {
 	 4},
 	{"no-names", KEY_NO_NAMES, NULL, 0,
 	 "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
-	 "do not record what they ask databases and other servers",
+	 "do not record their calls of databases and other servers",
 	 4},
 	{"cpu", KEY_CPU, "HZ", OPTION_ARG_OPTIONAL,
-	 "Sample what threads run, HZ times (100) in a second of CPU time; takes about 1% of the "
+	 "Sample what threads run, HZ times (100) for each second of CPU time; takes about 1% of the "
 	 "target's CPU time",
 	 4},
 	{"wire", KEY_WIRE, "VERSION", 0,

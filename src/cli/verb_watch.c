@@ -36,23 +36,24 @@ struct watch_verb {
 	int failed;
 };
 
-static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Watching:", 4},
-	{"when", KEY_WHEN, "CONDITION", 0,
-	 "Write files when this is true, as in 'goroutines > 10000' (several)", 4},
-	{"do", KEY_DO, "VERB", 0,
-	 "What to write: dump (the default), record, waits, heap, memory or why (several)", 4},
-	{"output", 'o', "NAME", 0,
-	 "Begin the files' names so: NAME-YYYYmmdd-HHMMSS-REASON.dump.txt", 4},
-	{"keep", KEY_KEEP, "N", 0, "Remove the files of the oldest of more than N incidents", 4},
-	{"duration", 'd', "DURATION", 0, "How long record and why take (10s)", 4},
-	{"interval", KEY_EVERY, "DURATION", 0, "The time between two looks (1s)", 4},
-	{"rest", KEY_REST, "DURATION", 0,
-	 "How long a condition rests after an incident (1m), twice as long each time while it is true "
-	 "again",
-	 4},
-	{"host", KEY_HOST, NULL, 0, "Watch every Go process of this machine", 4},
-	{0}};
+static const struct argp_option options[] =
+	{{NULL, 0, NULL, 0, "Watching:", 4},
+	 {"when", KEY_WHEN, "CONDITION", 0,
+	  "Write files when this becomes true, as in 'goroutines > 10000' (repeatable)", 4},
+	 {"do", KEY_DO, "VERB", 0,
+	  "What to write: dump (the default), record, waits, heap, memory or why (repeatable)", 4},
+	 {"output", 'o', "NAME", 0,
+	  "How file names begin, as in NAME-YYYYmmdd-HHMMSS-REASON.dump.txt", 4},
+	 {"keep", KEY_KEEP, "N", 0, "Keep the files of the last N incidents, and remove older ones",
+	  4},
+	 {"duration", 'd', "DURATION", 0, "How long --do record and --do why run (10s)", 4},
+	 {"interval", KEY_EVERY, "DURATION", 0, "The time between two looks (1s)", 4},
+	 {"rest", KEY_REST, "DURATION", 0,
+	  "Ignore a condition for this long after an incident (1m). If it is then true again, the "
+	  "time doubles",
+	  4},
+	 {"host", KEY_HOST, NULL, 0, "Watch every Go process of this machine", 4},
+	 {0}};
 
 static error_t add_condition(struct watch_verb *v, const char *arg, struct argp_state *state)
 {
@@ -107,16 +108,16 @@ static const struct argp argp = {
 	options,
 	parse,
 	"-o NAME --when CONDITION... PID|NAME...\n-o NAME --when CONDITION... --host",
-	"Looks at a Go program once a second, and writes files when a condition is true. It does not "
-	"stop the program, and writes nothing to it. It goes on until the program ends.\v"
+	"Looks at a Go program once a second, and writes files when a condition becomes true. It does "
+	"not stop the program, and writes nothing to it. It ends when the program ends.\v"
 	"Conditions:\n"
-	"  goroutines > 10000     there are more goroutines\n"
-	"  growth > 1000          more than within the last minute\n"
-	"  lock > 5s              a goroutine waits for a Mutex or RWMutex\n"
-	"  wait /REGEX/ > 30s     it waits, with a matching function on its stack\n"
-	"  runnable > 1s          it could run, and does not\n"
-	"  heap > 1GB             the heap: what lives, and what was allocated since\n"
-	"  rss > 80%              resident memory, of the control group's limit; or > 1GB\n"
+	"  goroutines > 10000     the program has more goroutines\n"
+	"  growth > 1000          so many more goroutines within a minute\n"
+	"  lock > 5s              a goroutine waits longer for a Mutex or RWMutex\n"
+	"  wait /REGEX/ > 30s     it waits longer, and a function on its stack matches\n"
+	"  runnable > 1s          it is runnable for longer, and no P runs it\n"
+	"  heap > 1GB             heap: live objects and what was allocated since\n"
+	"  rss > 80%, rss > 1GB   resident memory: share of the cgroup's limit, or size\n"
 	"\n"
 	"Examples:\n"
 	"  gospect watch server -o incident --when 'goroutines > 10000' --when 'lock > 5s'\n"

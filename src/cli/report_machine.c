@@ -137,7 +137,7 @@ static void print_kernel(const struct gospect_machine_info *m, FILE *out)
 	terminal_line(out, "%9s of CPU time in %s; Ps ran goroutines for %s of the trace",
 		      report_time(m->cpu_ns, t[0]), report_time(m->kernel_ns, t[1]),
 		      report_time(sum_of(m).running_ns, t[2]));
-	terminal_line(out, "%8.1f%% steal: the hypervisor had a CPU that was wanted",
+	terminal_line(out, "%8.1f%% steal: the hypervisor ran others on a needed CPU",
 		      percent(m->steal_ns, m->machine_ns));
 	if (m->periods)
 		terminal_line(out,
@@ -379,7 +379,7 @@ static void write_short(const struct gospect_machine_info *m, FILE *out)
 		terminal_line(out, "  throttled by the CPU quota in %lu of %lu periods, for %s",
 			      m->throttled_periods, m->periods, report_time(m->throttled_ns, t[0]));
 	if (percent(m->steal_ns, m->machine_ns) >= LEAST_STEAL)
-		terminal_line(out, "  %.1f%% steal: the hypervisor had a CPU that was wanted",
+		terminal_line(out, "  %.1f%% steal: the hypervisor ran others on a needed CPU",
 			      percent(m->steal_ns, m->machine_ns));
 	if (m->stop_count)
 		terminal_line(out, "  %zu stops of the world, %s; the longest: %s for %s",

@@ -20,13 +20,13 @@ struct variable {
 	const char *name;
 	const struct go_type *type;
 	const char *inlined; /* for a variable of an inlined call: its function, else NULL */
-	int line;            /* where it is declared; 0: not known */
 	bool is_argument;    /* or a result */
 	bool in_register;
 	uint8_t number; /* of the register, DWARF's */
 	int64_t place;  /* on the stack, from the frame's CFA on */
 	uint64_t from;  /* where in the variable this part begins */
 	uint64_t size;
+	int line; /* where it is declared; 0: not known */
 };
 
 struct variables;

@@ -112,7 +112,7 @@ bool runtime_types_holds(const struct runtime_types *types, uint64_t address)
 
 /* ---- names ---- */
 
-/* A name: flags, its length as a varint, its bytes. *ret is NULL when there is none. */
+/* A name: flags, its length as a varint, its bytes. *ret is NULL when there is none or it is empty. */
 static struct error *must_check read_name(struct runtime_types *types, uint64_t address,
 					  const char **ret)
 {
@@ -137,7 +137,8 @@ static struct error *must_check read_name(struct runtime_types *types, uint64_t 
 	if (err)
 		return err;
 	text[length] = 0;
-	*ret = text;
+	if (*text)
+		*ret = text;
 	return NULL;
 }
 
@@ -152,7 +153,8 @@ static struct error *must_check read_type_name(struct runtime_types *types, cons
 	if (!module || offset <= 0 || (uint64_t)offset >= module->etypes - module->types)
 		return NULL;
 	err = read_name(types, module->types + (uint64_t)offset, &type->name);
-	if (!err && type->name && bytes[TYPE_FLAGS] & FLAG_EXTRA_STAR && *type->name == '*')
+	if (!err && type->name && bytes[TYPE_FLAGS] & FLAG_EXTRA_STAR && *type->name == '*' &&
+	    type->name[1])
 		type->name++;
 	return err;
 }

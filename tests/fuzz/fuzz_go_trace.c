@@ -42,8 +42,8 @@ static void complete(struct report *r, uint64_t duration)
 
 	fuzz_require(!inferred_spans_complete(&r->inferred));
 	summary_complete(&r->summary);
-	requests_complete(&r->by_label, duration);
-	requests_complete(&r->by_function, duration);
+	fuzz_require(!requests_complete(&r->by_label, duration));
+	fuzz_require(!requests_complete(&r->by_function, duration));
 	fuzz_require(!requests_group(&r->by_label, &groups, &count));
 	fuzz_accepted += r->summary.count;
 }

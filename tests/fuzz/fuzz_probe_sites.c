@@ -31,7 +31,7 @@ static void look_for_ends(const uint8_t *code, size_t size)
 	struct probe_site_ends ends = {0};
 
 	if (error_dropped(
-		    probe_site_ends(AT, code, size, SITE_BEGIN | SITE_RETURNS, SITE_RDI, &ends)))
+		    probe_site_ends(AT, code, size, SITE_BEGIN | SITE_RETURNS, SITE_FOURTH, &ends)))
 		return;
 	check(&ends.begin, size);
 	for (size_t i = 0; i < ends.return_count; i++)
@@ -76,7 +76,7 @@ static const uint8_t before[] = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x1d, 0x48, 0x83,
 
 static void emit_code(fuzz_emit *emit, void *arg, const uint8_t *code, size_t size)
 {
-	struct header h = {.arguments = SITE_RAX, .nth = 0, .offset = 16, .called = AT + 27};
+	struct header h = {.arguments = SITE_FIRST, .nth = 0, .offset = 16, .called = AT + 27};
 	uint8_t seed[sizeof(h) + 64] = {0};
 
 	memcpy(seed, &h, sizeof(h));

@@ -112,7 +112,7 @@ bool runtime_types_holds(const struct runtime_types *types, uint64_t address)
 
 /* ---- names ---- */
 
-/* A name: flags, its length as a varint, its bytes. *ret is NULL when there is none or it is empty. */
+/* A name: flags, its length as a varint, its bytes. *ret is NULL when it is missing or empty. */
 static struct error *must_check read_name(struct runtime_types *types, uint64_t address,
 					  const char **ret)
 {

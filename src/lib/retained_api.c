@@ -157,7 +157,7 @@ static struct error *must_check add_values(struct profile *p)
 static struct error *must_check add_error(struct profile *p, const struct retained *r)
 {
 	if (r->is_exact)
-		return profile_add_comment(p, "one moment: exact");
+		return profile_add_comment(p, "exact: the program did not run while it was read");
 	return profile_add_comment(p,
 				   "estimate: %.2g %% of the pointers changed while they were read",
 				   retained_error_percent(r));

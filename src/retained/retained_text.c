@@ -80,7 +80,7 @@ static void write_error(const struct retained *r, FILE *out)
 	fprintf(out, "\n%" PRIu32 " objects of %s are held, of %s in spans of the heap. ",
 		r->graph.count, reached, heap);
 	if (r->is_exact)
-		fputs("This is one moment: the numbers are exact.\n", out);
+		fputs("The program did not run while it was read: the numbers are exact.\n", out);
 	else
 		fprintf(out,
 			"This is an estimate: the program ran on, and %.2g %% of its pointers "

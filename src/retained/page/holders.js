@@ -29,7 +29,7 @@ const name = data.process.exe.split("/").pop() || "heap";
 document.title = name + " heap: who holds it";
 byId("command").textContent = name;
 byId("advice").textContent = data.exact
-	? "This is one moment: the numbers are exact."
+	? "The program did not run while it was read: the numbers are exact."
 	: `This is an estimate: the program ran on, and ${data.error_percent} % of its pointers changed while they were read.`;
 showTables();
 show();

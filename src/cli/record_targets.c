@@ -161,7 +161,7 @@ static struct error *must_check name_given(const struct target_options *o, pid_t
 	given.pid_count = count;
 	t->count = 0;
 	err = count ? library_error(gospect_processes_each(&given, note_unread, t, NULL)) : NULL;
-	if (!err && count && !t->count)
+	if (!err && count && !t->count && !command)
 		err = error_format(ERROR_FAILED, "process %d has ended", ids[0]);
 	return err;
 }

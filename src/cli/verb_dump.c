@@ -78,7 +78,6 @@ static const struct argp argp = {
 	"\n"
 	"Examples:\n"
 	"  gospect dump server --group\n"
-	"  gospect dump server --values --wait 'IO wait'\n"
 	"  gospect dump --core core.1234 --wait sync.Mutex.Lock",
 	children,
 	NULL,

@@ -110,7 +110,6 @@ static const struct argp argp = {
 	"\n"
 	"Examples:\n"
 	"  gospect heap server -o heap.pb.gz\n"
-	"  gospect heap server --live 10s\n"
 	"  gospect heap server --retained",
 	children,
 	NULL,

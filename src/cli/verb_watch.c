@@ -120,8 +120,8 @@ static const struct argp argp = {
 	"  rss > 80%, rss > 1GB   resident memory: share of the cgroup's limit, or size\n"
 	"\n"
 	"Examples:\n"
-	"  gospect watch server -o incident --when 'goroutines > 10000' --when 'lock > 5s'\n"
-	"  gospect watch --host -o /var/log/go --when 'rss > 80%' --do heap --do memory --keep 5",
+	"  gospect watch server -o incident --when 'goroutines > 10000'\n"
+	"  gospect watch --host -o /var/log/go --when 'rss > 80%' --do heap",
 	children,
 	NULL,
 	NULL};

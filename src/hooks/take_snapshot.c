@@ -25,7 +25,7 @@ static struct error *must_check check_machine(void)
 struct error *memory_snapshot_expect(const struct surgeon_line *line,
 				     struct snapshot_expectation *ret)
 {
-	struct surgeon_request r = {.operation = SURGEON_EXPECT};
+	struct surgeon_request r = {.operation = SURGEON_EXPECT_SNAPSHOT};
 	struct surgeon *surgeon;
 	struct error *err = check_machine();
 

@@ -209,12 +209,14 @@ static struct error *must_check enter(struct surgeon *s, const struct surgeon_re
 	return err;
 }
 
-static struct error *must_check expect(struct surgeon *s)
+static struct error *must_check expect(struct surgeon *s, bool snapshot)
 {
 	if (s->state != SURGEON_OUT)
 		return out_of_turn();
-	pause_expect(s->pid, &s->answer.pause);
-	snapshot_expect(s->pid, &s->answer.expected);
+	if (snapshot)
+		snapshot_expect(s->pid, &s->answer.expected);
+	else
+		pause_expect(s->pid, &s->answer.pause);
 	return NULL;
 }
 
@@ -325,7 +327,8 @@ static struct error *must_check perform(struct surgeon *s, struct surgeon_reques
 {
 	switch (r->operation) {
 	case SURGEON_EXPECT:
-		return expect(s);
+	case SURGEON_EXPECT_SNAPSHOT:
+		return expect(s, r->operation == SURGEON_EXPECT_SNAPSHOT);
 	case SURGEON_ENTER:
 	case SURGEON_CLEAN:
 		return enter(s, r);

@@ -54,7 +54,8 @@ void surgeon_destroy(struct surgeon *s);
 
 /* In this order; SURGEON_EXPECT comes before, and SURGEON_LEAVE at any time. */
 enum surgeon_operation {
-	SURGEON_EXPECT, /* says for how long the target would stop, and touches nothing */
+	SURGEON_EXPECT,          /* says for how long the target would stop, and touches nothing */
+	SURGEON_EXPECT_SNAPSHOT, /* likewise what a snapshot would cost */
 	/*
 	 * Takes the claim (inject/claim.h), starts the guardian, and removes a stale agent.
 	 * ERROR_DENIED when another process traces the target, its memory is not writable, or its
@@ -77,7 +78,7 @@ enum surgeon_operation {
 
 struct surgeon_answer {
 	struct pause pause;                   /* SURGEON_EXPECT */
-	struct snapshot_expectation expected; /* SURGEON_EXPECT */
+	struct snapshot_expectation expected; /* SURGEON_EXPECT_SNAPSHOT */
 	struct snapshot_result snapshot;      /* SURGEON_SNAPSHOT, SURGEON_END_SNAPSHOT */
 	uint64_t shared_address;              /* in the target */
 	uint64_t attached_at; /* CLOCK_MONOTONIC: the first record could be written then */

@@ -244,7 +244,7 @@ def test_leaked_goroutines_are_those_of_the_runtimes_own_profile(server, own):
     assert records(text, "main.parked") == records(own_text, "main.parked") != set()
     heads = [block.split("\n")[0] for block in all_stacks.split("\n\n") if "main.parked" in block]
     assert len(heads) == 5 and all("[chan receive (nil chan) (leaked)" in head for head in heads), heads
-    assert "main.spin" in all_stacks
+    assert "\nmain.main(" in all_stacks
 
 
 def test_metrics_count_the_requests(server, scraped):

@@ -89,7 +89,8 @@ struct error *allocations_profile_begin(struct profile *p, uint64_t rate)
 	return err;
 }
 
-/* Whole numbers whose sum is that of the values, however many there are. */
+/* Whole numbers whose sum is that of the values, however many there are: *rest is what they lack.
+ */
 static int64_t rounded(double value, double *rest)
 {
 	int64_t number = value < 0x1p62 ? llround(value + *rest) : INT64_MAX;
@@ -105,24 +106,29 @@ static void add_to(int64_t *value, int64_t more)
 }
 
 struct error *allocations_profile_add(struct profile *p, struct profile_sample *sample,
-				      const struct allocation_sum *sum, double rest[2])
+				      const struct allocation_sum *sum,
+				      struct allocation_rests *rests)
 {
-	const int64_t objects = rounded(sum->objects, &rest[0]);
-	const int64_t bytes = rounded(sum->bytes, &rest[1]);
 	size_t before = p->count;
+	struct allocation_rest *rest;
 	uint32_t place;
 	struct error *err;
 
-	sample->count = objects;
-	sample->wall_ns = bytes;
+	/* Empty at first: which sample it is decides what rounding has left out so far. */
+	sample->count = 0;
+	sample->wall_ns = 0;
 	err = profile_add_at(p, sample, &place);
 	if (err)
 		return err;
-	if (!array_reserve(&p->values, &p->value_capacity, p->count))
+	if (!array_reserve(&p->values, &p->value_capacity, p->count) ||
+	    !array_reserve(&rests->items, &rests->capacity, p->count))
 		return &error_no_memory;
 	if (p->count > before)
 		p->values[place] = (struct profile_values){0};
-	add_to(&p->values[place].values[0], objects);
-	add_to(&p->values[place].values[1], bytes);
-	return NULL;
+	rest = &rests->items[place];
+	sample->count = rounded(sum->objects, &rest->objects);
+	sample->wall_ns = rounded(sum->bytes, &rest->bytes);
+	add_to(&p->values[place].values[0], sample->count);
+	add_to(&p->values[place].values[1], sample->wall_ns);
+	return profile_add_at(p, sample, &place);
 }

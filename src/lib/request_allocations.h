@@ -15,9 +15,18 @@ bool give_allocations(const struct gospect_requests *r, const struct traced_requ
 
 /* The types of values of a profile of allocations: objects, then bytes. */
 struct error *allocations_profile_begin(struct profile *p, uint64_t rate) must_check;
-/* Adds to the sample with the same stack and labels, or creates it. `rest`: what rounding left out
- * of objects and bytes so far, at first 0; so the sums stay right. */
+/* What rounding left out of objects and bytes, of each sample of a profile. */
+struct allocation_rests {
+	struct allocation_rest {
+		double objects, bytes;
+	} * items;
+	size_t capacity;
+};
+
+/* Adds to the sample with the same stack and labels, or creates it. With `rests`, at first empty,
+ * each sample is right when all is added. */
 struct error *allocations_profile_add(struct profile *p, struct profile_sample *sample,
-				      const struct allocation_sum *sum, double rest[2]) must_check;
+				      const struct allocation_sum *sum,
+				      struct allocation_rests *rests) must_check;
 
 #endif

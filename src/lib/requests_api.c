@@ -548,7 +548,7 @@ struct request_samples {
 	uint64_t *pcs;
 	size_t capacity;
 	enum request_values values;
-	double rest[2]; /* of allocations_profile_add() */
+	struct allocation_rests rests;
 	struct waker_words words;
 	struct profile_label labels[MOST_LABELS]; /* of the present request */
 	uint32_t label_count;
@@ -697,7 +697,7 @@ static struct error *must_check add_allocated(struct request_samples *s,
 
 	if (!span_words(&s->requests->tables, from->stack, false, &s->pcs, &s->capacity, &sample))
 		return &error_no_memory;
-	return allocations_profile_add(s->profile, &sample, &from->sum, s->rest);
+	return allocations_profile_add(s->profile, &sample, &from->sum, &s->rests);
 }
 
 static struct error *must_check add_request(struct request_samples *s,
@@ -742,6 +742,7 @@ static struct error *must_check make_profile(const struct gospect_requests *r,
 	for (size_t i = 0; !err && i < r->inner.count; i++)
 		err = add_request(&samples, &r->inner.items[i]);
 	free(samples.pcs);
+	free(samples.rests.items);
 	waker_words_release(&samples.words);
 	if (!err) {
 		file.profile->duration_ns = r->duration_ns;

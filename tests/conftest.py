@@ -16,6 +16,8 @@ from lib import arm64, golang, gospect, tracing
 from lib.process import Program, wait_until
 
 LIMIT = 120
+# Of CPU time: a program that is kept and has had more ends with the test.
+BUSY_SECONDS = 2
 
 
 def pytest_configure(config):
@@ -100,7 +102,7 @@ class Targets:
         self.touched = set()
 
     def keep(self, program, version, mode=golang.PLAIN, args=(), env=None):
-        """One that lives as long as the tests and that no test may change."""
+        """One that serves many tests, so no test may change it."""
         key = program, version, mode, args, tuple((env or {}).items())
         if key not in self.kept or not self.kept[key].running():
             self.kept[key] = Program(golang.build(program, version, mode), *args, env=env)
@@ -117,12 +119,20 @@ class Targets:
         self.own.remove(program)
         return program
 
+    def end_the_busy(self, keys):
+        """Those that compute would take a processor from all later tests; the next one starts them again."""
+        for key in keys:
+            if self.kept[key].cpu_seconds() > BUSY_SECONDS:
+                self.kept.pop(key).stop()
+
     def check(self):
-        programs = [*self.own, *(self.kept[key] for key in self.touched)]
+        touched = {key for key in self.touched if key in self.kept}
+        programs = [*self.own, *(self.kept[key] for key in touched)]
         self.touched.clear()
         try:
             for program in programs:
                 program.assert_well()
+            self.end_the_busy(touched - {"resting"})
         finally:
             for program in self.own:
                 program.stop()

@@ -80,8 +80,10 @@ struct error *goroutine_set_open(struct target *t, const struct image *img,
 	err = read_wait_reasons(set);
 	if (!err && options->request_names)
 		err = request_names_open(t, img, lay->minor, options->request_paths, &set->names);
-	if (err && err->code == ERROR_FAULT)
+	if (err && err->code == ERROR_FAULT) {
+		error_destroy(err);
 		err = NULL;
+	}
 	if (err)
 		return err;
 	*ret = take_ptr(set);

@@ -55,6 +55,18 @@ const char *goroutine_set_wait_reason(const struct goroutine_set *set, uint8_t r
 	return reason < set->wait_reason_count ? set->wait_reasons[reason] : "unknown wait reason";
 }
 
+/* What a core file lacks has no names. */
+static struct error *must_check open_names(struct goroutine_set *set)
+{
+	struct error *err = request_names_open(set->t, set->img, set->lay->minor,
+					       set->options.request_paths, &set->names);
+
+	if (!err || err->code != ERROR_FAULT)
+		return err;
+	error_destroy(err);
+	return NULL;
+}
+
 struct error *goroutine_set_open(struct target *t, const struct image *img,
 				 const struct golayout *lay,
 				 const struct goroutine_options *options,
@@ -79,11 +91,7 @@ struct error *goroutine_set_open(struct target *t, const struct image *img,
 	stacks_unwind_by(set->stacks, &options->unwind);
 	err = read_wait_reasons(set);
 	if (!err && options->request_names)
-		err = request_names_open(t, img, lay->minor, options->request_paths, &set->names);
-	if (err && err->code == ERROR_FAULT) {
-		error_destroy(err);
-		err = NULL;
-	}
+		err = open_names(set);
 	if (err)
 		return err;
 	*ret = take_ptr(set);

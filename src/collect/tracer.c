@@ -200,6 +200,35 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	return err ? err : snapshot_read(tr->t, tr->lay, SNAPSHOT_NS, &tr->snapshot);
 }
 
+static struct error *must_check append(struct trace_events *events, const struct trace_event *ev)
+{
+	if (!array_reserve(&events->items, &events->capacity, events->count + 1))
+		return &error_no_memory;
+	events->items[events->count++] = *ev;
+	return NULL;
+}
+
+/* Once a second, when they are read. */
+static struct error *must_check read_machine(struct tracer *tr, bool now_too)
+{
+	struct trace_event read[TRACE_COUNTERS];
+	uint64_t now = clock_now() - tr->start_ns;
+	struct error *err = NULL;
+	size_t count;
+
+	if (tr->machine_ns && now - tr->machine_ns < MACHINE_NS && !now_too)
+		return NULL;
+	tr->machine_ns = now;
+	count = machine_counters_read(&tr->machine, read);
+	if (tr->machine_taken == tr->machine_events.count)
+		tr->machine_taken = tr->machine_events.count = 0;
+	for (size_t i = 0; !err && i < count; i++) {
+		read[i].ns = now;
+		err = append(&tr->machine_events, &read[i]);
+	}
+	return err;
+}
+
 /* A trace goes on without them. */
 static struct error *must_check open_cpu_samples(struct tracer *tr, const struct image *img,
 						 double hz)
@@ -234,6 +263,9 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	err = open_all(tr, img, options);
 	if (!err)
 		err = open_cpu_samples(tr, img, options->cpu_hz);
+	/* Now: on a busy machine nothing is decoded until the end. */
+	if (!err)
+		err = read_machine(tr, false);
 	if (err)
 		return err;
 	tr->snapshot_ns = clock_now() - tr->start_ns;
@@ -244,14 +276,6 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 }
 
 /* ---- one batch ---- */
-
-static struct error *must_check append(struct trace_events *events, const struct trace_event *ev)
-{
-	if (!array_reserve(&events->items, &events->capacity, events->count + 1))
-		return &error_no_memory;
-	events->items[events->count++] = *ev;
-	return NULL;
-}
 
 static uint64_t event_ns(struct tracer *tr, uint64_t tick)
 {
@@ -278,27 +302,6 @@ static struct error *must_check sample_counters(struct tracer *tr, const struct 
 
 		ev.ns = about->ns - tr->start_ns;
 		err = append(&tr->sampled, &ev);
-	}
-	return err;
-}
-
-/* Once a second, when they are read. */
-static struct error *must_check read_machine(struct tracer *tr, bool now_too)
-{
-	struct trace_event read[TRACE_COUNTERS];
-	uint64_t now = clock_now() - tr->start_ns;
-	struct error *err = NULL;
-	size_t count;
-
-	if (tr->machine_ns && now - tr->machine_ns < MACHINE_NS && !now_too)
-		return NULL;
-	tr->machine_ns = now;
-	count = machine_counters_read(&tr->machine, read);
-	if (tr->machine_taken == tr->machine_events.count)
-		tr->machine_taken = tr->machine_events.count = 0;
-	for (size_t i = 0; !err && i < count; i++) {
-		read[i].ns = now;
-		err = append(&tr->machine_events, &read[i]);
 	}
 	return err;
 }

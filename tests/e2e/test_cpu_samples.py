@@ -27,7 +27,7 @@ def sampled(request, targets, tmp_path):
     program = targets.start("sampled", version, mode)
     file, own = tmp_path / "t.trace", tmp_path / "own.pb.gz"
     with tracing(program, file, f"--cpu={HZ}") as t:
-        goroutines = json.loads(program.ask(f"run 600 {own}"))
+        goroutines = json.loads(program.ask(f"run 3000 {own}"))
     if "no CPU samples" in t.err:
         pytest.skip("the kernel does not permit perf events here")
     return file, goroutines, pprof.read(own)

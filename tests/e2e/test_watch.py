@@ -136,7 +136,8 @@ def test_every_process_of_the_host_is_watched(targets, tmp_path):
         for program in programs:
             program.ask("hold 3")
             watch.wait_for(f"-{program.pid}-")
-    assert {NAME.match(path.name)[1] for path in watch.files()} == {f"-{p.pid}" for p in programs}
+    # And perhaps those of tests beside this one.
+    assert {NAME.match(path.name)[1] for path in watch.files()} >= {f"-{p.pid}" for p in programs}
 
 
 def test_it_ends_with_the_program(targets, tmp_path):

@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 from lib import golang, gospect
 from lib.process import comm, status, wait_until
@@ -269,6 +270,9 @@ def is_untouched(pid):
 
 def assert_cleaned_soon(program, seconds=10):
     """Nobody takes out what a gospect that is gone has left, but its guardian, which then ends."""
-    wait_until(lambda: not is_guarded(program.pid) and is_untouched(program.pid), seconds,
-               "the agent to be taken out")
+    def is_clean():
+        return not is_guarded(program.pid) and is_untouched(program.pid)
+
+    # A guardian that has just begun has no name yet, and maps a page to work from.
+    wait_until(lambda: is_clean() and not time.sleep(0.2) and is_clean(), seconds, "the agent to be taken out")
     assert_untouched(program)

@@ -140,9 +140,12 @@ def test_c_code_has_its_names_and_the_goroutine_that_called_it(version, tmp_path
     # On its way out of a system call, without a P, the thread may be of no goroutine.
     assert whose.pop(-1, 0) <= 0.1 * len(burns) + 1
     assert len(burns) > 10 and len(whose) == 1, whose
-    for sample in burns:
-        order = [name for name in sample["funcs"] if name in ("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC")]
-        assert order == ["main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC"], sample
+    orders = collections.Counter(
+        tuple(name for name in sample["funcs"] if name in ("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC"))
+        for sample in burns)
+    # A stack may be cut where it goes from Go to C, but has no wrong caller.
+    assert orders.pop(("main.goBurn",), 0) <= 0.02 * len(burns) + 1
+    assert set(orders) == {("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC")}, orders
 
 
 def test_perfetto_shows_them_as_samples_of_threads(targets, tmp_path):

@@ -1,4 +1,4 @@
-/* Who holds the memory of the heap. */
+/* The objects of the heap, what they retain, and the variables that hold them. */
 #ifndef GOSPECT_RETAINED_H
 #define GOSPECT_RETAINED_H
 

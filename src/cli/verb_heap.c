@@ -21,7 +21,7 @@ struct heap_verb {
 	struct gospect_heap_options how;
 	struct report_table table;
 	enum gospect_format format; /* GOSPECT_TEXT, GOSPECT_JSON: tables */
-	bool is_retained;           /* who holds the memory */
+	bool is_retained;           /* --retained */
 	bool has_kind;
 	unsigned int debug; /* the text that runtime/pprof writes with debug=1 or 2; 0: not */
 };

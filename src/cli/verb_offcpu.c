@@ -20,7 +20,7 @@ struct offcpu_verb {
 	double max_pause;                        /* seconds; 0: any */
 	bool sampled;
 	bool no_names; /* of requests */
-	double cpu_hz; /* of samples of what runs; 0: none */
+	double cpu_hz; /* rate of CPU samples; 0: none */
 };
 
 static const struct argp_option options[] = {

@@ -1,5 +1,5 @@
-/* Who holds the heap. The tree of holders is also a profile: what a holder has of its own is a
- * sample, and its stack are the holders above it. */
+/* Retained memory for users of the library. The tree of holders is also a profile: the objects that
+ * a holder does not share with one below it are a sample, whose stack is the holders above it. */
 #include <gospect/retained.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,7 +208,7 @@ static struct error *must_check write_as(struct gospect_retained *r, enum gospec
 		return write_profile(r, profile_format_of(format), out);
 	default:
 		return error_format(ERROR_USAGE,
-				    "invalid format %d for who holds the heap; use GOSPECT_TEXT, "
+				    "invalid format %d for retained memory; use GOSPECT_TEXT, "
 				    "GOSPECT_JSON, GOSPECT_HTML, GOSPECT_HPROF, GOSPECT_PPROF, "
 				    "GOSPECT_FOLDED or GOSPECT_SPEEDSCOPE",
 				    format);

@@ -1,9 +1,9 @@
 /*
- * Who holds the memory of the heap: objects by type and by holder, the ways on which roots hold
- * them, and strings that are there more than once.
+ * The objects of the heap by type and by dominator, the paths that lead to them from roots, and
+ * strings with several copies.
  *
- * The target is read while it runs. So the result is that of no single moment: `changed` of `words`
- * were different when a part of the heap was read again.
+ * The target runs while it is read, so the result is an estimate: `changed` of `words` were
+ * different when a part of the heap was read again.
  */
 #ifndef RETAINED_RETAINED_H
 #define RETAINED_RETAINED_H
@@ -20,7 +20,7 @@ struct retained {
 	struct dominators dominators;
 	uint32_t *object_types; /* by rank */
 	uint64_t *sizes;        /* retained bytes, by number */
-	uint32_t *shortest;     /* by node: the one before it on a shortest way from a root */
+	uint32_t *shortest;     /* by node: the one before it on a shortest path from a root */
 	struct holder_tree holders;
 	struct equal_strings strings;
 	bool is_exact;
@@ -31,8 +31,8 @@ struct retained {
 
 struct retained_options {
 	const atomic_int *stop; /* ERROR_STOPPED once it is not 0; NULL: never */
-	bool is_exact;          /* the target does not change: a core file, or one moment */
-	size_t strings;         /* the most that are there more than once */
+	bool is_exact;          /* the target does not change: a core file or a snapshot */
+	size_t strings;         /* the most that are listed */
 };
 
 struct error *retained_find(struct target *t, const struct image *img, const struct golayout *lay,

@@ -26,7 +26,7 @@ function showTables() {
 }
 
 const name = data.process.exe.split("/").pop() || "heap";
-document.title = name + " heap: who holds it";
+document.title = name + " heap: retained memory";
 byId("command").textContent = name;
 byId("advice").textContent = data.exact
 	? "The program did not run while it was read: the numbers are exact."

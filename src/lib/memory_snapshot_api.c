@@ -97,7 +97,8 @@ static struct error *must_check take(struct gospect_target *t,
 		return error_format(ERROR_USAGE,
 				    "cannot take a snapshot: the target is not a process");
 	if (t->snapshot)
-		return error_format(ERROR_USAGE, "cannot take a second snapshot; end the first one");
+		return error_format(ERROR_USAGE,
+				    "cannot take a second snapshot; end the first one");
 	if (!(o->max_pause >= 0 && o->max_pause <= 3600))
 		return error_format(ERROR_USAGE, "invalid max_pause %g; the limit is 3600 s",
 				    o->max_pause);

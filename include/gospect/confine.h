@@ -1,4 +1,4 @@
-/* Giving up privilege: for a program that runs as root, or with capabilities, beside programs that
+/* Giving up privilege, for a program that runs as root or with capabilities, and reads targets that
  * it does not trust. */
 #ifndef GOSPECT_CONFINE_H
 #define GOSPECT_CONFINE_H
@@ -29,11 +29,11 @@ struct gospect_confine_options {
 	/* A trace that was created and has not begun: this process may still write its file. NULL:
 	 * none. */
 	const struct gospect_trace *trace;
-	/* A file that this process may still open to write it. NULL: none. */
+	/* A file that this process may still open for writing. NULL: none. */
 	const char *path;
-	/* This process may still create files in these folders, but not in folders below them,
-	 * whose names have one of these endings. Folders are compared as text; "" is the working
-	 * folder. Both lists end with NULL. NULL: no new files. */
+	/* This process may still create files in these folders, but not below them. The names must
+	 * have one of these endings. Folders are compared as text; "" is the working directory.
+	 * Both lists end with NULL. NULL: no new files. */
 	const char *const *new_folders;
 	const char *const *new_endings;
 	uint64_t memory;      /* bytes that may be allocated; 0: half of the machine's, or 1 GB */
@@ -47,40 +47,40 @@ struct gospect_confine_options {
 };
 
 /*
- * Changes the whole process, for ever: it is what gospect does before it reads anything of a
- * target. A process is forked that keeps the privilege (the broker): it opens the files that
- * reading the target takes, and parses none of them. This process goes on without capabilities, but
- * those that reading the target's memory takes, and under a seccomp filter: it opens no file, makes
- * no socket and no process, sends no signal, and writes to descriptors that it has. What is
- * forbidden fails with EPERM.
+ * Changes the whole process permanently. The command does this before it reads anything of a
+ * target. The call forks a process that keeps the privilege: the broker. The broker opens the files
+ * that are needed to read the target, and parses none of them. This process keeps only the
+ * capabilities that reading the target's memory needs. A seccomp filter permits it to write to open
+ * descriptors, but not to open a file, make a socket or a process, or send a signal. A forbidden
+ * system call fails with EPERM.
  *
- * Once in a process, which has a single thread, before a target is opened. A trace needs a surgeon
- * that was started before. After an error all is as it was.
+ * Call it once, while the process has a single thread, before you open a target. A trace needs a
+ * surgeon that was started before. An error changes nothing.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_confine(const struct gospect_confine_options *options);
 
-/* Ends the broker and waits for it: no file can be opened from then on. The process stays confined.
- * Does nothing without a broker. */
+/* Ends the broker and waits for it. After that no file can be opened. The process stays confined.
+ * Without a broker, the call does nothing. */
 GOSPECT_API void gospect_confine_end(void);
 
 /*
- * The surgeon: a process of its own that may stop one target's threads and write to its memory, as
- * a trace takes it. It parses nothing; gospect_trace_begin() tells it what to do. A process that
- * does not confine itself needs none: a trace starts one by itself.
+ * The surgeon: a separate process that may stop the threads of one target and write to its memory,
+ * as a trace requires. It parses nothing; gospect_trace_begin() gives it its orders. A process that
+ * is not confined needs no surgeon: a trace starts one by itself.
  */
 struct gospect_surgeon;
 
 /*
- * Starts a surgeon for the target `pid`, and for no later process with that id. Once `cancel` (may
- * be NULL) is requested, it begins nothing more and removes what it has begun. The surgeon is a
+ * Starts a surgeon for the target `pid`, but for no later process with that id. When `cancel` (may
+ * be NULL) is requested, it begins nothing more and undoes what it has begun. The surgeon is a
  * child of the calling process, and ends with it. GOSPECT_ERROR_UNSUPPORTED: processes of this
  * architecture cannot be traced.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_surgeon_start(int pid, const struct gospect_cancel *cancel, struct gospect_surgeon **ret);
 
-/* Waits for its end. Behind all traces that it was given to. Takes NULL as well. */
+/* Ends the surgeon and waits for it. Call it after its traces are destroyed. Takes NULL as well. */
 GOSPECT_API void gospect_surgeon_end(struct gospect_surgeon *surgeon);
 
 GOSPECT_END

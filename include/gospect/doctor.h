@@ -14,25 +14,25 @@ enum gospect_finding_kind {
 struct gospect_finding {
 	enum gospect_finding_kind kind;
 	uint32_t is_good;
-	/* "ptrace", or a verb: "record". "record, on-CPU" is a part of one. "": it goes on about
-	 * the one before. */
+	/* "ptrace", or a verb: "record". "record, on-CPU" is a part of a verb. "": the text
+	 * continues the finding before. */
 	const char *name;
-	const char *text; /* what was found; what is missing, and the remedy */
+	const char *text; /* what was found, or what is missing and the remedy */
 };
 
 /*
- * Hands over what this machine and this user permit, and then whether each verb works. It tries
- * each: it reads, traces and samples a child of this process, which it starts and ends. The
- * argument of finding() is valid during the call. Every cause is a finding, so there is no error.
+ * Calls finding() for what this machine and this user permit, and then for each verb. It tries each
+ * verb on a child of this process, which it starts and ends. The argument of finding() is valid
+ * during the call. A failure is a finding, so there is no error.
  */
 GOSPECT_API void gospect_doctor_machine(void (*finding)(void *arg,
 							const struct gospect_finding *finding),
 					void *arg);
 
 /*
- * Likewise of one process, which takes a minute at most. It removes the agent of a trace that was
- * killed; apart from that it only reads. Confined children of this process look at the target, as
- * for gospect_processes_each(), of which the other rules apply, too.
+ * The same for one process; takes a minute at most. It removes the agent of a killed trace; apart
+ * from that it only reads. Confined children of this process read the target; the rules of
+ * gospect_processes_each() apply.
  */
 GOSPECT_API void
 gospect_doctor_process(int pid, void (*finding)(void *arg, const struct gospect_finding *finding),

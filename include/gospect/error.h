@@ -14,8 +14,8 @@ enum gospect_error_code {
 	GOSPECT_ERROR_GONE = 3,        /* the target exited, or became another program by exec */
 	GOSPECT_ERROR_DENIED = 4,      /* the kernel denies it; the message names the remedy */
 	GOSPECT_ERROR_NOT_GO = 5,      /* the target is not a Go program */
-	GOSPECT_ERROR_UNSUPPORTED = 6, /* a Go version or a file that is not supported */
-	GOSPECT_ERROR_CORRUPT = 7,     /* bytes of a file or of the target that make no sense */
+	GOSPECT_ERROR_UNSUPPORTED = 6, /* this Go version, file or machine is not supported */
+	GOSPECT_ERROR_CORRUPT = 7,     /* a file, or the target's memory, is invalid */
 	GOSPECT_ERROR_CANCELLED = 8,   /* gospect_cancel_request() was called */
 	GOSPECT_ERROR_INVALID = 9,     /* an argument or an option is wrong */
 };

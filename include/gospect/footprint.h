@@ -8,15 +8,15 @@ GOSPECT_BEGIN
 
 struct gospect_footprint_options {
 	size_t size;       /* of this structure */
-	uint32_t rows;     /* of text: the most children of a part that are listed; 0: all */
+	uint32_t rows;     /* of text: list at most this many children of a part; 0: all */
 	uint32_t reserved; /* 0 */
 };
 
 struct gospect_footprint;
 
 /*
- * Divides the resident memory of the program by what it is used for: one tree that sums to its
- * resident set size. It has the heap by sizes of objects, stacks by function, the runtime's own
+ * Divides the resident memory of the program by its use. The result is one tree that sums to the
+ * resident set size: the heap by sizes of objects, stacks by function, the runtime's own
  * structures, the program's data, libraries and files. The target runs on and is not changed. Takes
  * half a second for 100,000 goroutines.
  *
@@ -34,7 +34,7 @@ struct gospect_footprint_info {
 	uint64_t resident_bytes; /* the root of the tree */
 	uint64_t cgroup_bytes;   /* charged to its control group; 0: not known */
 	uint64_t cgroup_limit;   /* UINT64_MAX: none */
-	uint64_t heap_bytes;     /* that counts against the collector's goal */
+	uint64_t heap_bytes;     /* the size that the collector compares with its goal */
 	uint64_t heap_goal;      /* UINT64_MAX: none */
 	uint64_t swapped_bytes;
 	uint64_t goroutines;

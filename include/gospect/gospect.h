@@ -19,33 +19,36 @@
  * targets may be used by different threads at the same time. Two functions may be called by any
  * thread at any time, and by a signal handler: gospect_cancel_request() and gospect_sigbus().
  *
- * Errors. A function that can fail returns a struct gospect_error *, NULL for success, and then
- * sets what its `ret` points to; when it fails, it leaves that alone. The caller destroys the
- * error.
+ * Errors. A function that can fail returns a struct gospect_error *. NULL means success: the
+ * function has set what its `ret` points to. After an error, that is unchanged. The caller destroys
+ * the error.
  *
- * Ownership. Every _open, _take, _read and gospect_record() has a _close or _destroy, which takes
- * NULL as well. An object that was made from a target is destroyed before the target is closed; a
- * profile is not tied to its target. Strings and structures that the library gives out belong to
- * the object that they came from. What the caller passes in has to stay only until the function
- * returns, unless its comment says otherwise.
+ * Ownership. Every _open, _take, _read and gospect_record() has a _close or _destroy, which also
+ * accepts NULL. Destroy an object that was made from a target before you close the target. A
+ * profile may outlive its target. Strings and structures that the library returns belong to the
+ * object that they came from. An argument is needed only until the function returns, unless its
+ * comment says otherwise.
  *
- * Options. A structure of options begins with its size, `{.size = sizeof(options)}`; the other
- * members may be 0, which is the default. NULL stands for all defaults. A later version may append
- * members: an older program continues to work with a newer library. An older library answers
- * GOSPECT_ERROR_INVALID to a newer program that asks for something unknown.
- * A structure that the library gives out is reached by a pointer, and may grow at its end, too:
- * never copy one by its size, nor index an array of them but by the pointers that are given.
+ * Options. A structure of options begins with its size, `{.size = sizeof(options)}`. 0 in any other
+ * member is the default. NULL instead of the structure means all defaults. A later version may
+ * append members: an older program continues to work with a newer library. An older library returns
+ * GOSPECT_ERROR_INVALID when a newer program asks for something that it does not know. Structures
+ * that the library returns may grow, too. Use them through the pointers that it returns: do not
+ * copy one by its size, and do not index them as an array.
  *
- * Side effects. But for a trace (gospect/trace.h), nothing is written to the target and it is never
- * stopped. In the process that uses it the library prints nothing, never exits, and changes no
- * signal's action, limit, priority, umask or environment, unless gospect_process_permit() allows it
- * to, or gospect_confine() is called. It opens files of /proc, programs and libraries, and perf
- * events; all are closed on exec. What is stopped, held or not trusted is left to processes that it
- * forks, and waits for.
+ * Side effects on the target. Only these write to it or stop it: a trace (gospect/trace.h), a
+ * memory snapshot (gospect/memory_snapshot.h), a hold (gospect/hold.h), and
+ * gospect_doctor_process() when it removes the agent of a killed trace.
  *
- * Text. Strings are UTF-8 as far as the target's are. They come from the target: a program that
- * prints them on a terminal has to escape what is not printable. Times are in nanoseconds,
- *durations that the caller gives in seconds.
+ * Side effects on the process that uses the library. It prints nothing, never exits, and changes no
+ * signal action, limit, priority, umask or environment, unless gospect_process_permit() allows it,
+ * or gospect_confine() is called. It opens files of /proc, programs and libraries, and perf events;
+ * all are closed on exec. To stop or hold a target, and to read processes that it does not trust,
+ * it forks child processes and waits for them.
+ *
+ * Text. Strings come from the target, and are UTF-8 if the target's are. Escape what is not
+ * printable before you print them on a terminal. Times are in nanoseconds. Durations in options are
+ * in seconds.
  */
 #ifndef GOSPECT_GOSPECT_H
 #define GOSPECT_GOSPECT_H

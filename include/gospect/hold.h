@@ -1,4 +1,4 @@
-/* Holds a program that was just started before its first line runs. */
+/* Holds a program that was just started, before its first line runs. */
 #ifndef GOSPECT_HOLD_H
 #define GOSPECT_HOLD_H
 
@@ -7,8 +7,8 @@
 GOSPECT_BEGIN
 
 /*
- * A hold stops a child process when its Go runtime is set up and none of the program's own code has
- * run. A trace or a recording that begins there has all that the program does.
+ * A hold stops a child process when its Go runtime is set up, before any code of the program runs.
+ * A trace or a recording that begins then misses nothing.
  *
  *	1. fork(). The child waits for a byte from a pipe, and then calls exec.
  *	2. gospect_hold_start(child, &hold). Write the byte.
@@ -25,8 +25,8 @@ struct gospect_hold;
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *gospect_hold_start(int child,
 									struct gospect_hold **ret);
 
-/* Lets the child run on, wherever it is, and stops tracing it. The end of this process does the
- * same. Takes NULL as well. */
+/* Lets the child run on, and stops tracing it. The end of this process does the same. Takes NULL as
+ * well. */
 GOSPECT_API void gospect_hold_release(struct gospect_hold *hold);
 
 GOSPECT_END

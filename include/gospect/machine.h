@@ -15,7 +15,7 @@ struct gospect_machine_options {
 	 * callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
-	/* Stays until the call is over. NULL: it cannot be cancelled. */
+	/* Must outlive the call. NULL: it cannot be cancelled. */
 	const struct gospect_cancel *cancel;
 };
 
@@ -41,14 +41,14 @@ struct gospect_machine_goroutine {
 struct gospect_machine_stop {
 	uint64_t begin_ns;
 	uint64_t duration_ns; /* until the world started again */
-	uint64_t stopping_ns; /* of it, until all other Ps had stopped */
+	uint64_t stopping_ns; /* the part until all other Ps had stopped */
 	const char *reason;   /* "GC mark termination"; "" when it is not known */
 	const struct gospect_machine_goroutine *by;
 	/* On the P that stopped last. NULL: no P had to stop, or that P had no goroutine. */
 	const struct gospect_machine_goroutine *last;
 	uint32_t last_p;   /* that P; UINT32_MAX: none */
 	uint32_t given_up; /* Ps that had to stop */
-	/* 1: the trace ended before all Ps had stopped; stopping_ns is of those that had. */
+	/* 1: the trace ended before all Ps had stopped; stopping_ns counts those that had. */
 	uint32_t is_incomplete;
 	uint32_t reserved;
 };
@@ -57,11 +57,11 @@ struct gospect_machine_stop {
 struct gospect_machine_wait {
 	uint64_t begin_ns;
 	uint64_t duration_ns;
-	uint64_t stopped_ns; /* of it, while the world was stopped */
+	uint64_t stopped_ns; /* the part in which the world was stopped */
 	const char *why;     /* it was runnable: "created", "unblocked", "preempted" ... */
-	const struct gospect_machine_goroutine *goroutine; /* its last stack before */
-	/* The one that ran longest on that P meanwhile, and its stack when it left the P. NULL:
-	 * none ran. */
+	const struct gospect_machine_goroutine *goroutine; /* with its last stack before the wait */
+	/* The goroutine that ran longest on that P meanwhile, with its stack when it left the P.
+	 * NULL: none ran. */
 	const struct gospect_machine_goroutine *holder;
 	uint64_t holder_ns; /* how long it ran */
 	uint32_t p;         /* on which the goroutine ran then */
@@ -89,7 +89,7 @@ struct gospect_machine_calls {
 struct gospect_machine_cycle {
 	uint64_t begin_ns;
 	uint64_t duration_ns;
-	uint32_t is_cut; /* 1: it was under way when the trace began or ended */
+	uint32_t is_cut; /* 1: it was in progress when the trace began or ended */
 	uint32_t reserved;
 	/* Its phases: sweep termination, by the goroutine that began the cycle; marking, while the
 	 * program runs; mark termination. NULL, and 0: not known. */
@@ -152,15 +152,15 @@ struct gospect_machine_info {
 	const struct gospect_machine_calls *const *syscalls; /* the longest time first */
 
 	/*
-	 * What the kernel gave the process, in the `kernel_ns` between the first and the last
-	 * reading of its counters; 0: the trace does not have them. From gospect's traces.
+	 * What the kernel counted in the `kernel_ns` between the first and the last reading of its
+	 * counters. Only traces by gospect have these; 0: not known.
 	 */
 	uint64_t kernel_ns;
 	uint64_t cpu_ns;     /* CPU time of all threads */
 	uint64_t machine_ns; /* time of all CPUs of the machine */
-	uint64_t steal_ns;   /* of it, the hypervisor had a CPU that was wanted */
-	/* The CPU quota of its control group: periods in which the group ran, those in which it was
-	 * throttled, and for how long its threads were, added up. 0 periods: there is none. */
+	uint64_t steal_ns;   /* the part in which the hypervisor withheld a CPU that had work */
+	/* The CPU quota of its control group: the periods in which the group ran, those in which it
+	 * was throttled, and how long its threads were throttled in sum. 0 periods: no quota. */
 	uint64_t periods;
 	uint64_t throttled_periods;
 	uint64_t throttled_ns;
@@ -171,7 +171,7 @@ struct gospect_machine_info {
 	const struct gospect_running_function *cpu_users;
 };
 
-/* Lives as long as the machine. */
+/* Valid until the machine is destroyed. */
 GOSPECT_API const struct gospect_machine_info *
 gospect_machine_info(const struct gospect_machine *machine);
 

@@ -8,19 +8,20 @@
 GOSPECT_BEGIN
 
 enum gospect_processes_flags {
-	/* Processes that may be Go's, but may not be read, are handed over, too: `problem` says
-	 * why. No remark counts them then. */
+	/* Include processes that may be Go programs but may not be read: `problem` says why. No
+	 * remark then counts them. */
 	GOSPECT_PROCESSES_DENIED = 1,
-	/* All processes that match, Go programs or not. None is read, so this takes no worker: only
-	 * `pid`, `start`, `name` and `container` are known. */
+	/* All processes that match, Go programs or not. None is read, so only `pid`, `start`,
+	 * `name` and `container` are known. */
 	GOSPECT_PROCESSES_UNREAD = 2,
 };
 
 struct gospect_processes_options {
 	size_t size; /* of this structure */
-	/* Stays until the call is over. NULL: it cannot be cancelled. */
+	/* Must outlive the call. NULL: it cannot be cancelled. */
 	const struct gospect_cancel *cancel;
-	/* Called with one line for each thing that the list lacks, and why. NULL: no callback. */
+	/* Called with one line for each thing that the list lacks; the line says why. NULL: no
+	 * callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
 	/* Only processes with this name: that of the executable, without directories, or
@@ -34,7 +35,7 @@ struct gospect_processes_options {
 	/* Only processes with these ids. NULL: all. */
 	const int32_t *pids;
 	size_t pid_count;
-	/* Only these processes, and those that they started, and so on. NULL: all. */
+	/* Only these processes and their descendants. NULL: all. */
 	const int32_t *ancestors;
 	size_t ancestor_count;
 };
@@ -49,24 +50,25 @@ struct gospect_go_process {
 	const char *build;      /* "dynamic,pie,cgo,stripped": the properties that apply */
 	const char *command;    /* its command line, with spaces between the arguments */
 	const char *problem; /* why some facts are unknown, and the remedy; "" when all are known */
-	const char *name;    /* of its program's file, without folders; or of the process */
+	const char *name;    /* of its program's file, without directories; or the text of
+				/proc/PID/comm */
 	const char *container; /* the id or name of its container; "": none */
-	/* When it was started, in clock ticks since the machine was: tells it from a later one with
-	 * its id. 0: it has ended */
+	/* The start time in clock ticks since the machine booted, which differs from that of a
+	 * later process with the same id. 0: it has ended. */
 	uint64_t start;
 };
 
 /*
- * Hands over each Go process but this one, in the order of their ids, until process() returns
- * anything but 0, which is no error. What it is given is valid during the call. A process is found
- * by its executable, not by its name. *ret_denied, which may be NULL, is how many may be Go
- * processes, too, but may not be read; a remark says what permits it.
+ * Calls process() for each Go process except this one, in the order of their ids. It ends early,
+ * without an error, when process() returns anything but 0. The argument is valid during the call. A
+ * Go process is recognised by its executable, not by its name. *ret_denied is the number of
+ * processes that may be Go programs but may not be read; a remark names the remedy. `ret_denied`
+ * may be NULL.
  *
- * A worker looks at each process: a child of this process, which is confined as by
- * gospect_confine(). A hostile process can spoil its own entry and no other. It has 5 seconds at
- * most; 20 seconds after the call began, the others have half a second each. Not for a process that
- * is confined itself. No other thread should be inside the library when this is called: workers are
- * forked.
+ * A worker reads each process. Workers are children of this process, confined as by
+ * gospect_confine(), so a hostile process can spoil only its own entry. A worker has 5 seconds;
+ * from 20 seconds after the begin of the call on, it has half a second. A confined process cannot
+ * call this function. No other thread should use the library during the call, because it forks.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_processes_each(const struct gospect_processes_options *options,

@@ -24,7 +24,7 @@ enum gospect_unwind {
 	GOSPECT_UNWIND_DWARF = 2, /* by .debug_frame, to compare */
 };
 
-/* Which goroutines are wanted: those that match all members. */
+/* Selects the goroutines that match all members. */
 struct gospect_filter {
 	size_t size;          /* of this structure */
 	uint64_t goroutine;   /* only the one with this id; 0: all */
@@ -39,17 +39,17 @@ struct gospect_filter {
 /* What the text and the JSON of a snapshot show beside functions and lines. */
 enum gospect_values {
 	GOSPECT_VALUES_NONE = 0,
-	/* The arguments of calls as the runtime prints them, in hexadecimal, of stripped programs
-	 * too; the descriptors and addresses of connections that goroutines wait for. */
+	/* The arguments of calls in hexadecimal, as the runtime prints them. Stripped programs have
+	 * them too. Also the descriptors and addresses of connections that goroutines wait for. */
 	GOSPECT_VALUES_ARGUMENTS = 1,
-	GOSPECT_VALUES_LOCALS = 2, /* and local variables with their values, by DWARF */
+	GOSPECT_VALUES_LOCALS = 2, /* also local variables with their values; needs DWARF */
 };
 
 struct gospect_snapshot_options {
 	size_t size;                         /* of this structure */
 	const struct gospect_filter *filter; /* NULL: all goroutines */
-	uint32_t system;   /* 1: the runtime's own goroutines and frames too, as SIGQUIT with
-			      GOTRACEBACK=system shows them; 0: what runtime.Stack shows */
+	uint32_t system;   /* 0: what runtime.Stack shows; 1: also the runtime's own goroutines and
+			      frames, as SIGQUIT with GOTRACEBACK=system */
 	uint32_t unwind;   /* an enum gospect_unwind */
 	uint32_t values;   /* an enum gospect_values */
 	uint32_t reserved; /* 0 */
@@ -58,9 +58,10 @@ struct gospect_snapshot_options {
 struct gospect_snapshot;
 
 /*
- * Reads all goroutines: 0.5 ms for 1,000 of them, 70 ms for 100,000; the target runs on. Each one's
- * state and stack belong together. A running goroutine of a live process has its stack from a
- * sample of its thread soon after, where perf events are permitted; else a remark says why not.
+ * Reads all goroutines: 0.5 ms for 1,000 of them, 70 ms for 100,000. The target runs on. The state
+ * and stack of one goroutine are of the same moment. The stack of a running goroutine comes from a
+ * sample of its thread, taken soon after. That needs permission for perf events; without it, a
+ * remark gives the reason.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_snapshot_take(struct gospect_target *target, const struct gospect_snapshot_options *options,
@@ -74,19 +75,20 @@ enum gospect_goroutine_flags {
 	GOSPECT_GOROUTINE_LOCKED = 1, /* to its thread */
 	GOSPECT_GOROUTINE_SYSTEM = 2, /* the runtime's own */
 	GOSPECT_GOROUTINE_NO_STACK =
-		4, /* it ran, or changed at every try: its stack is not known */
+		4, /* its stack is not known: it ran, or changed at each attempt */
 	GOSPECT_GOROUTINE_TRUNCATED = 8, /* frames are missing where its stack says "[truncated]" */
 };
 
 struct gospect_goroutine {
 	uint64_t id;
-	uint64_t parent; /* the id of the goroutine that created it; 0: not known, as up to Go 1.20
-			  */
-	uint64_t waited_ns; /* since it waits, or is in its system call; 0: not known. The runtime
-			       notes that at a garbage collection, so short waits have none */
+	uint64_t parent; /* the id of the goroutine that created it; 0: not known, as in Go 1.20 and
+			    older */
+	uint64_t waited_ns; /* how long it has waited, or has been in its system call; 0: not known.
+			       The runtime notes the begin at a garbage collection, so short waits
+			       have none */
 	enum gospect_state state;
 	uint32_t flags; /* a sum of enum gospect_goroutine_flags */
-	int32_t thread; /* that runs it, or is in its system call; 0: none */
+	int32_t thread; /* the thread that runs it, or is in its system call; 0: none */
 	uint32_t label_count;
 	const struct gospect_label *labels; /* of runtime/pprof, by key */
 	const char *status; /* as the runtime prints it in brackets: "chan receive", "running" */
@@ -97,7 +99,7 @@ struct gospect_goroutine {
 	uint64_t bubble; /* the number of its testing/synctest bubble; 0: none */
 };
 
-/* All goroutines that the filter left, by id. Symbolizes their stacks at the first call; *ret is
+/* All goroutines that match the filter, by id. Symbolizes their stacks at the first call; *ret is
  * valid until the snapshot is destroyed. The only error is GOSPECT_ERROR_NO_MEMORY. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_snapshot_goroutines(struct gospect_snapshot *snapshot,
@@ -113,8 +115,8 @@ enum gospect_snapshot_write_flags {
 					gospect_profile_symbolize() elsewhere */
 };
 
-/* `flags`: a sum of those, or 0. GOSPECT_ERROR_INVALID: a format or flags that do not go together.
- */
+/* `flags`: a sum of the flags above, or 0. GOSPECT_ERROR_INVALID: the format does not support the
+ * flags. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_snapshot_write(struct gospect_snapshot *snapshot, enum gospect_format format,
 		       uint32_t flags, struct gospect_sink sink);

@@ -26,8 +26,8 @@ struct gospect_stack_word {
 	int64_t offset; /* from the topmost word of the stack; not positive */
 	uint64_t value;
 	const char *explanation; /* "return addr to main.work", "arg n int", "?" */
-	const char *in_register; /* the register's name, when it is a value in a register and not a
-				    word of memory; else NULL */
+	const char *in_register; /* NULL, or the name of the register that has this value, which is
+				    then not a word of memory */
 	uint32_t is_sp;          /* 1: the stack pointer points to it */
 	uint32_t is_fp;          /* 1: the frame pointer points to it */
 };

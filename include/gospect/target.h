@@ -12,14 +12,15 @@ struct gospect_hold;
 
 struct gospect_target_options {
 	size_t size; /* of this structure */
-	/* An unstripped file of the same build as the target's program (the build ids have to be
-	 * the same), for names and types that the program's own file lacks; of a core file the
-	 * program itself. NULL: the program's file as the target names it. */
+	/* An unstripped file of the same build as the target's program, for names and types that
+	 * the program's own file lacks. The build ids must be equal. For a core file: the program
+	 * itself. NULL: the file that the target names. */
 	const char *exe;
-	/* Stays until the target is closed. NULL: the target's calls cannot be cancelled. */
+	/* Cancels calls on the target; must outlive it. NULL: they cannot be cancelled. */
 	const struct gospect_cancel *cancel;
-	/* Called with one line for each thing that a result lacks, and why: by the thread that uses
-	 * the target, during a call. The callback must not use the target. NULL: no callback. */
+	/* Called with one line for each thing that a result lacks; the line says why. It is called
+	 * by the thread that uses the target, during a call. The callback must not use the target.
+	 * NULL: no callback. */
 	void (*remark)(void *arg, const char *line);
 	void *arg; /* of remark() */
 	/* Seconds that a process may take to set up its Go runtime; 0: 5. */
@@ -33,16 +34,16 @@ struct gospect_target_options {
 };
 
 /*
- * A live process. Reads its program, and validates its runtime's structures against those of that
- * Go version; takes 5 to 50 ms. GOSPECT_ERROR_GONE: no such process; _DENIED: its memory may not be
- * read, with the remedy; _NOT_GO; _UNSUPPORTED: an unknown Go version.
+ * A live process. Reads its program, and checks that its memory has the structures of that Go
+ * version. Takes 5 to 50 ms. GOSPECT_ERROR_GONE: no such process. _DENIED: its memory may not be
+ * read; the message has the remedy. _NOT_GO: not a Go program. _UNSUPPORTED: an unknown Go version.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_target_open_process(int pid, const struct gospect_target_options *options,
 			    struct gospect_target **ret);
 
-/* A core file: of the kernel, of GOTRACEBACK=crash, of gcore; plain or compressed by zstd; of amd64
- * or arm64, whatever this machine is. A truncated one is read as far as it goes. */
+/* A core file by the kernel or gcore, plain or compressed by zstd, of amd64 or arm64 on either
+ * machine. A truncated file is read up to its end. */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_target_open_core(const char *path, const struct gospect_target_options *options,
 			 struct gospect_target **ret);
@@ -57,19 +58,19 @@ struct gospect_mapping {
 	const char *path; /* NULL when it has no file */
 };
 
-/* Memory that the caller reads: a debugger lends its target so. */
+/* Memory that the caller reads, as a debugger does with its own target. */
 struct gospect_memory {
 	size_t size; /* of this structure */
-	/* Reads all of [address, address + size), or returns anything but 0. Called by the thread
-	 * that uses the target, during its calls. Changes during a read are detected as in a live
-	 * process. */
+	/* Reads all of [address, address + size) and returns 0; any other value means that it could
+	 * not. Called by the thread that uses the target, during its calls. Changes during a read
+	 * are detected as in a live process. */
 	int (*read)(void *arg, uint64_t address, void *buffer, size_t size);
 	void *arg;
 	const char *exe; /* the file of the Go program */
 	uint64_t entry;  /* where its entry point is (AT_ENTRY) */
 	const struct gospect_mapping
-		*mappings; /* by address; copied. May be left out: then profiles
-			      have no mappings, and plugins are not found */
+		*mappings; /* in order of addresses; the call copies them. NULL: profiles have no
+			      mappings, and plugins are not found */
 	size_t mapping_count;
 };
 
@@ -84,7 +85,7 @@ GOSPECT_API void gospect_target_close(struct gospect_target *target);
 
 /* The facts about the program; valid until the target is closed. */
 struct gospect_target_info {
-	int32_t pid;            /* 0: not a live process, or a core file that does not say */
+	int32_t pid;            /* 0: memory that the caller reads, or a core file without it */
 	uint32_t is_core;       /* 1: it is a core file */
 	const char *exe;        /* the path of the program */
 	const char *go_version; /* "go1.27.2" */
@@ -102,10 +103,11 @@ gospect_target_count_goroutines(struct gospect_target *target, size_t *ret);
 
 /* A call on a stack. */
 struct gospect_frame {
-	uint64_t pc;          /* a return address, or that of the instruction that it stands at */
+	uint64_t pc;          /* a return address; if the function made no call, the address of its
+				 instruction */
 	uint64_t entry;       /* where the function's code begins; 0 when it is not known */
-	const char *function; /* "main.(*Server).serve"; "[truncated]" and the like stand for what
-				 is not known */
+	const char *function; /* "main.(*Server).serve"; a name in brackets, as "[truncated]", is
+				 not a function */
 	const char *file;     /* "" when it is not known */
 	int32_t line;
 	uint32_t is_inlined; /* 1: into the next frame */
@@ -122,9 +124,9 @@ struct gospect_label {
 };
 
 /*
- * The frames at an address of the target's code, several where calls were inlined; none when no Go
- * function is there. It is looked up as the address of an instruction: for a return address pass
- * one less. *ret is valid until the next call or until the target is closed.
+ * The frames at an address of the target's code: several if calls were inlined, none if no Go
+ * function is there. The address is that of an instruction: for a return address, pass one less.
+ * *ret is valid until the next call or until the target is closed.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_target_symbolize(struct gospect_target *target, uint64_t address,

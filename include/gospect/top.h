@@ -9,14 +9,14 @@ GOSPECT_BEGIN
 
 enum gospect_top_flags {
 	GOSPECT_TOP_SYSTEM = 1, /* the runtime's own goroutines too */
-	GOSPECT_TOP_ASCII = 2,  /* the screen shows nothing but ASCII */
+	GOSPECT_TOP_ASCII = 2,  /* the screen shows only ASCII */
 };
 
 struct gospect_top_options {
 	size_t size; /* of this structure */
-	/* Percent of one CPU that it may use; 100: no limit; 0: 1. */
+	/* Percent of one CPU that the view may use; 100: no limit; 0: 1. */
 	double budget;
-	/* Its strings stay until the view is destroyed. NULL: all goroutines. */
+	/* Its strings must outlive the view. NULL: all goroutines. */
 	const struct gospect_filter *filter;
 	uint32_t flags;    /* a sum of enum gospect_top_flags */
 	uint32_t reserved; /* 0 */
@@ -43,8 +43,8 @@ enum gospect_top_state {
 
 /*
  * Waits for the next tick, about 10 ms, and looks at the target. Call it in a loop. It makes a new
- * page each second, or less often where pages would take half of the budget. *ret is a sum of enum
- * gospect_top_state. The end of the target is no error: the last page stays.
+ * page each second, or less often if pages would take more than half of the budget. *ret is a sum
+ * of enum gospect_top_state. The end of the target is no error: the last page stays.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *gospect_top_step(struct gospect_top *top,
 								      uint32_t *ret);
@@ -96,22 +96,22 @@ enum gospect_top_style {
 	GOSPECT_TOP_SELECTED = 2,
 	GOSPECT_TOP_DIM = 3,
 	GOSPECT_TOP_ALERT = 4,
-	GOSPECT_TOP_RUNNING = 5, /* a graph of how many goroutines are in a state: this one ... */
+	GOSPECT_TOP_RUNNING = 5, /* graphs of the number of goroutines in a state: from here ... */
 	GOSPECT_TOP_RUNNABLE = 6,
 	GOSPECT_TOP_SYSCALL = 7,
-	GOSPECT_TOP_WAITING = 8, /* ... to this one */
+	GOSPECT_TOP_WAITING = 8, /* ... to here */
 	GOSPECT_TOP_STRONG = 9,  /* the sentence that says what stands out */
 };
 
 struct gospect_top_line {
-	const char *text; /* UTF-8 without control characters, whatever the target's names have */
+	const char *text; /* UTF-8 without control characters */
 	enum gospect_top_style style;
 	uint32_t reserved;
 };
 
 struct gospect_top_page {
 	size_t count;
-	const struct gospect_top_line *const *lines; /* from the first on; each fits the width */
+	const struct gospect_top_line *const *lines; /* from the top; each fits the width */
 };
 
 /* The contents of a screen of this size, in columns and lines. *ret is valid until the next page is

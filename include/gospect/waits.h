@@ -28,14 +28,14 @@ gospect_waits_take(struct gospect_target *target, const struct gospect_waits_opt
 GOSPECT_API void gospect_waits_destroy(struct gospect_waits *waits);
 
 struct gospect_waits_info {
-	uint64_t goroutines; /* that were read */
+	uint64_t goroutines; /* goroutines that gospect read */
 	uint64_t waiting;    /* of them */
 	uint64_t objects;    /* that they wait for */
 	uint64_t deadlocks;  /* cycles of proved holders */
 	uint64_t suspicions; /* cycles in which some holders are candidates */
-	uint64_t moved;      /* goroutines that are left out: they ran while they were read */
-	uint64_t unknown;    /* goroutines whose object is not known */
-	uint32_t is_cut;     /* 1: there is more than gospect's limits permit */
+	uint64_t moved;   /* goroutines that are left out, because they ran while they were read */
+	uint64_t unknown; /* goroutines whose object is not known */
+	uint32_t is_cut;  /* 1: there is more than gospect's limits permit */
 	uint32_t reserved;
 };
 

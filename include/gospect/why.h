@@ -1,4 +1,4 @@
-/* What is wrong with a program: hung, leaking, slow, short of CPU or of memory, and by what. */
+/* What is wrong with a program: hung, leaking, slow, short of CPU or of memory; and the cause. */
 #ifndef GOSPECT_WHY_H
 #define GOSPECT_WHY_H
 
@@ -19,9 +19,9 @@ struct gospect_why_options {
 struct gospect_why;
 
 /*
- * Looks at a process for some seconds, or at a core file, and applies rules to what it measured.
- * The target runs on and is not changed. It ends early when it is cancelled or the target ends;
- * the findings are about the time before.
+ * Measures a process for some seconds, or reads a core file, and applies rules to the result. The
+ * target runs on and is not changed. The call ends early when it is cancelled or the target ends;
+ * then the findings are about the time before.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_why_take(struct gospect_target *target, const struct gospect_why_options *options,
@@ -30,7 +30,7 @@ gospect_why_take(struct gospect_target *target, const struct gospect_why_options
 /* Takes NULL as well. It may outlive its target. */
 GOSPECT_API void gospect_why_destroy(struct gospect_why *why);
 
-/* The facts about what was looked at. */
+/* Facts about the measurement. */
 struct gospect_why_info {
 	double seconds;       /* 0: a core file */
 	double goroutines;    /* on average */
@@ -46,14 +46,14 @@ struct gospect_cause {
 	const char *kind;     /* "deadlock", "lock_convoy" ...: gospect-why(1) has all */
 	const char *severity; /* "critical", "serious", "minor" */
 	const char *sentence; /* without a full stop */
-	const char *evidence; /* by which numbers */
+	const char *evidence; /* the numbers that show it */
 	const char *next;     /* the command that shows more */
 };
 
-/* NULL behind the last one. */
+/* NULL after the last one. */
 GOSPECT_API const struct gospect_cause *gospect_why_finding(const struct gospect_why *why,
 							    size_t i);
-/* What could not be measured, and why; NULL behind the last one. */
+/* What could not be measured, and why; NULL after the last one. */
 GOSPECT_API const char *gospect_why_unknown(const struct gospect_why *why, size_t i);
 
 /* GOSPECT_JSON alone. */

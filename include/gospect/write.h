@@ -14,8 +14,8 @@ enum gospect_format {
 	GOSPECT_FOLDED = 4,     /* a line a stack, as flamegraph.pl and inferno take it */
 	GOSPECT_SPEEDSCOPE = 5, /* JSON, for www.speedscope.app */
 	GOSPECT_HTML = 6,       /* a flame graph in one file that needs no network */
-	/* Of profiles: GOSPECT_PPROF, and each sample's `idle_ns`, as numeric labels. For
-	 * gospect_profile_read(), in this process or in another one. */
+	/* Of profiles: GOSPECT_PPROF, with each sample's `idle_ns` as a numeric label, for
+	 * gospect_profile_read() in this or another process. */
 	GOSPECT_PPROF_IDLE = 7,
 	/* As GOSPECT_FOLDED; each stack ends in a frame of its state: "[chan receive]". */
 	GOSPECT_FOLDED_STATE = 8,
@@ -30,12 +30,12 @@ enum gospect_format {
 
 /* Where output goes, in pieces and in order. It is passed by value. */
 struct gospect_sink {
-	/* Writes all of it; 0, or an errno value, with which the writing fails: ECANCELED is
-	 * GOSPECT_ERROR_CANCELLED. NULL: to `fd`. */
+	/* Writes all bytes and returns 0, or returns an errno value: then the call that writes
+	 * fails. ECANCELED becomes GOSPECT_ERROR_CANCELLED. NULL: the bytes go to `fd`. */
 	int (*write)(void *arg, const void *bytes, size_t size);
 	void *arg;
-	int fd; /* stays open; where it is a pipe, a reader that is gone is SIGPIPE, as for write(2)
-		 */
+	int fd; /* stays open. If it is a pipe without a reader, the process gets SIGPIPE, as from
+		   write(2) */
 };
 
 static inline struct gospect_sink gospect_sink_fd(int fd)
@@ -54,17 +54,18 @@ gospect_sink_function(int (*write)(void *arg, const void *bytes, size_t size), v
 }
 
 /*
- * A file that appears whole or not at all: it has no name until it is committed, so that neither an
- * error nor SIGKILL leaves a part of it. Only its owner may read it (mode 0600). A symbolic link
- * with its name is replaced, not followed, unless it leads to a device or a pipe and only root or
- * this user can have made it. "-" is standard output, which cannot be taken back.
+ * A file that appears whole or not at all. It has no name until it is committed, so neither an
+ * error nor SIGKILL leaves a part of it. Only its owner may read it (mode 0600). A symbolic link of
+ * that name is replaced. It is followed only if it leads to a device or a pipe, and only root or
+ * this user can have made it. "-" is standard output, to which bytes go at once.
  */
 struct gospect_output;
 
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_output_open(const char *path, struct gospect_output **ret);
 
-/* Writes to it. What could not be written is said by gospect_output_commit(). */
+/* A sink that writes to the file. gospect_output_commit() returns the error of a write that failed.
+ * */
 GOSPECT_API struct gospect_sink gospect_output_sink(struct gospect_output *output);
 
 /* Renames the finished file to its name and replaces an older file of that name. Call it once. */

@@ -7,7 +7,8 @@ static error_t parse_without_filter(int key, char *arg, struct argp_state *state
 	if (key != ARGP_KEY_INIT)
 		return ARGP_ERR_UNKNOWN;
 	state->child_inputs[0] = &r->target;
-	state->child_inputs[1] = &r->output;
+	state->child_inputs[1] = &r->target;
+	state->child_inputs[2] = &r->output;
 	return 0;
 }
 
@@ -18,15 +19,17 @@ static error_t parse_all(int key, char *arg, struct argp_state *state)
 	if (key != ARGP_KEY_INIT)
 		return ARGP_ERR_UNKNOWN;
 	parse_without_filter(key, arg, state);
-	state->child_inputs[2] = &r->filter;
+	state->child_inputs[3] = &r->filter;
 	return 0;
 }
 
 static const struct argp_child all[] = {{&target_options_argp, 0, NULL, 0},
+					{&target_options_exe_argp, 0, NULL, 0},
 					{&output_argp, 0, NULL, 0},
 					{&filter_argp, 0, NULL, 0},
 					{0}};
 static const struct argp_child without_filter[] = {{&target_options_argp, 0, NULL, 0},
+						   {&target_options_exe_argp, 0, NULL, 0},
 						   {&output_argp, 0, NULL, 0},
 						   {0}};
 

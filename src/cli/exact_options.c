@@ -13,7 +13,7 @@ static const struct argp_option options[] = {
 	{"exact", KEY_EXACT, "HOW", OPTION_ARG_OPTIONAL,
 	 "Read the program at one point in time, from a copy of it (a fork). The program is stopped "
 	 "while the kernel copies its page tables, about 24 ms for each GB. --exact=stop makes no "
-	 "copy: the program is stopped while it is read. So it is if it cannot be forked",
+	 "copy and stops the program while gospect reads it; so does --exact if no copy is possible",
 	 3},
 	{"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
 	 "With --exact: refuse when the expected pause of the program is longer", 3},

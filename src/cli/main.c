@@ -10,29 +10,54 @@
 #include "cli/command.h"
 #include "cli/stop.h"
 
-static const struct verb *const verbs[] = {&verb_ps,     &verb_dump,  &verb_record,
-					   &verb_report, &verb_stack, &verb_symbolize,
-					   &verb_top,    &verb_trace, &verb_offcpu,
-					   &verb_waits,  &verb_why,   &verb_watch,
-					   &verb_heap,   &verb_leaks, &verb_memory,
-					   &verb_push,   &verb_serve, &verb_unwind_info,
-					   &verb_doctor};
+/* In the order of the help; `group` begins a new group there. */
+static const struct {
+	const char *group;
+	const struct verb *verb;
+} verbs[] = {
+	{"What is going on", &verb_why},
+	{NULL, &verb_ps},
+	{NULL, &verb_dump},
+	{NULL, &verb_waits},
+	{NULL, &verb_stack},
+	{"Where the time goes", &verb_record},
+	{NULL, &verb_top},
+	{NULL, &verb_offcpu},
+	{NULL, &verb_trace},
+	{"Where the memory goes", &verb_memory},
+	{NULL, &verb_heap},
+	{NULL, &verb_leaks},
+	{"All day", &verb_serve},
+	{NULL, &verb_push},
+	{NULL, &verb_watch},
+	{"Recorded files and programs", &verb_report},
+	{NULL, &verb_symbolize},
+	{NULL, &verb_unwind_info},
+	{"This machine", &verb_doctor},
+};
 
 static void print_help(void)
 {
 	printf("Usage: gospect VERB [OPTION...]\n"
-	       "Shows what a running Go program is doing, from outside, without stopping it.\n\n");
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		printf("  %-11s %s\n", verbs[i]->name, verbs[i]->summary);
+	       "Shows what a running Go program does, from outside, without a restart.\n");
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+		if (verbs[i].group)
+			printf("\n %s:\n", verbs[i].group);
+		printf("  %-11s %s\n", verbs[i].verb->name, verbs[i].verb->summary);
+	}
 	printf("\n"
-	       "`gospect VERB --help` explains a verb. `gospect --version` prints the version.\n");
+	       "`gospect VERB --help` explains a verb. `gospect --version` prints the version.\n"
+	       "\n"
+	       "Examples:\n"
+	       "  gospect why server\n"
+	       "  gospect record server -d 10s\n");
 }
 
 static const struct verb *find_verb(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		if (!strcmp(verbs[i]->name, name))
-			return verbs[i];
+		if (!strcmp(verbs[i].verb->name, name))
+			return verbs[i].verb;
 	return NULL;
 }
 

@@ -20,7 +20,7 @@ static const struct argp_option options[] =
 	  "Use at most this share of one core (1); 100 means no limit. With too many goroutines "
 	  "gospect samples a random part of them",
 	  4},
-	 {"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
+	 {"verbose", 'v', NULL, 0, "Print the whole summary on a terminal too", 4},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)

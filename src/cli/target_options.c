@@ -23,9 +23,6 @@ static const struct argp_option options[] = {
 	 "Look at the Go process in this container of Docker, containerd, CRI-O, Podman or systemd; "
 	 "the first 4 characters suffice",
 	 1},
-	{"exe", KEY_EXE, "FILE", 0,
-	 "Take symbols and DWARF from this file, an unstripped build with the target's build id",
-	 1},
 	{"core", KEY_CORE, "FILE", OPTION_HIDDEN, NULL, 1},
 	{0}};
 
@@ -69,6 +66,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+static const struct argp_option exe_options[] =
+	{{"exe", KEY_EXE, "FILE", 0,
+	  "Take symbols and DWARF from this file, an unstripped build with the target's build id",
+	  1},
+	 {0}};
+
 /* Only the verbs that read core files show this option. The others refuse it and name those
  * verbs. */
 static const struct argp_option core_options[] =
@@ -77,6 +80,7 @@ static const struct argp_option core_options[] =
 	 {0}};
 
 const struct argp target_options_argp = {.options = options, .parser = parse};
+const struct argp target_options_exe_argp = {.options = exe_options, .parser = parse};
 const struct argp target_options_core_argp = {.options = core_options, .parser = parse};
 
 struct error *target_options_check(struct target_options *o, const char *verb)

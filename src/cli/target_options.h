@@ -43,10 +43,11 @@ struct target_options {
 };
 
 /*
- * Child parsers; their input is struct target_options: -p, a bare PID or NAME, --container, --exe
- * and a command after --; the second also --core, for verbs that need no running process.
+ * Child parsers, whose input is struct target_options. The first has -p, a bare PID or NAME,
+ * --container, and a command after --. The others have --exe, and --core for verbs that need no
+ * running process.
  */
-extern const struct argp target_options_argp, target_options_core_argp;
+extern const struct argp target_options_argp, target_options_exe_argp, target_options_core_argp;
 
 struct cli_target {
 	struct gospect_target *handle;

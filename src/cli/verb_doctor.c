@@ -212,4 +212,4 @@ static struct error *run(int argc, char **argv, int *ret)
 	return NULL;
 }
 
-const struct verb verb_doctor = {"doctor", "what works here, and what to do for the rest", run};
+const struct verb verb_doctor = {"doctor", "check what works here, and how to get the rest", run};

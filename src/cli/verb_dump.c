@@ -172,4 +172,4 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err ? err : look_once(&v.request, take_and_write, &v, ret);
 }
 
-const struct verb verb_dump = {"dump", "every goroutine now, with its stack", run};
+const struct verb verb_dump = {"dump", "print every goroutine with its stack", run};

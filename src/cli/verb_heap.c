@@ -26,18 +26,17 @@ struct heap_verb {
 	unsigned int debug; /* the text that runtime/pprof writes with debug=1 or 2; 0: not */
 };
 
-static const struct argp_option options[] =
-	{{NULL, 0, NULL, 0, "Profile:", 4},
-	 {"kind", KEY_KIND, "KIND", 0,
-	  "heap (memory in use, the default), allocs (allocated since the start), block, mutex, "
-	  "goroutine, goroutineleak or threadcreate",
-	  4},
-	 {"live", KEY_LIVE, "DURATION", 0,
-	  "Show what is allocated from now on, for this long, by the stacks that allocate it", 4},
-	 {"retained", KEY_RETAINED, NULL, 0,
-	  "Show who holds the memory: objects by type, and the variables that hold them", 4},
-	 {"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 4},
-	 {0}};
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Profile:", 4},
+	{"kind", KEY_KIND, "KIND", 0,
+	 "Show this profile: heap (memory in use, the default), allocs (all since the start), block, "
+	 "mutex, goroutine, goroutineleak or threadcreate",
+	 4},
+	{"live", KEY_LIVE, "DURATION", 0, "Show only what is allocated in the next DURATION", 4},
+	{"retained", KEY_RETAINED, NULL, 0,
+	 "Show objects by type, and which variables hold how much memory", 4},
+	{"rows", 'n', "N", 0, "Print at most this many rows (30); 0 prints all", 4},
+	{0}};
 
 static error_t parse_kind(const char *arg, struct argp_state *state)
 {
@@ -101,12 +100,12 @@ static const struct argp argp = {
 	options,
 	parse,
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
-	"Prints a profile that the Go runtime of a program keeps by itself: memory in use by the "
-	"stacks that allocated it, and others. The values are those that the program's own "
-	"/debug/pprof has; it does not need to have that. The program is not stopped without "
-	"--exact.\v"
+	"Shows who allocated the memory in use, or, with --retained, which variables hold it. --kind "
+	"shows other profiles that the Go runtime keeps by itself. Their values are those of "
+	"/debug/pprof, which the program does not need to have. Only --exact stops the program.\v"
 	"Formats: text and json (a table), debug1 and debug2 (the text of /debug/pprof/NAME?debug=1 and 2), pprof "
-	"(.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html).\n"
+	"(.pb.gz, .pprof), folded (.folded), speedscope (.json), html (.html). --retained has text, "
+	"json, html (a treemap), hprof (.hprof), pprof, folded and speedscope.\n"
 	"\n"
 	"Examples:\n"
 	"  gospect heap server -o heap.pb.gz\n"
@@ -246,5 +245,5 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err || help ? err : run_heap(&v, ret);
 }
 
-const struct verb verb_heap = {"heap",
-			       "memory by who allocated it, and the runtime's other profiles", run};
+const struct verb verb_heap = {"heap", "show who allocated the heap, or which variables hold it",
+			       run};

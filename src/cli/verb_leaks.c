@@ -18,8 +18,9 @@ struct leaks_verb {
 enum { KEY_GROWTH = 0x7700 };
 
 static const struct argp_option options[] =
-	{{"growth", KEY_GROWTH, "DURATION", 0,
-	  "Look twice, DURATION apart, and print how many goroutines leaked between the looks", 2},
+	{{NULL, 0, NULL, 0, "Leaks:", 4},
+	 {"growth", KEY_GROWTH, "DURATION", 0,
+	  "Look twice, DURATION apart, and print how many goroutines leaked between the looks", 4},
 	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -45,13 +46,12 @@ static const struct argp argp = {
 	options,
 	parse,
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
-	"Prints the goroutines that nothing can wake any more. No global variable and no goroutine "
-	"that can run leads to what they wait for. It shows where they were "
-	"created, and the memory that they keep. It does not stop the program without "
-	"--exact, and starts no collection.\v"
-	"Formats: text, json (.json). A running program is read at least twice. A goroutine is "
-	"leaked if two looks agree and it did not run meanwhile. A core file and --exact are of one "
-	"point in time, and are read once. Suspects are listed after those that are certain.\n"
+	"Prints goroutines that nothing can wake any more, where they were created, and the memory "
+	"that they keep. No global variable and no goroutine that can run leads to what they wait "
+	"for. Only --exact stops the program. No garbage collection is started.\v"
+	"Formats: text, json (.json). gospect reads a running program at least twice. A goroutine is "
+	"leaked if two looks agree and it did not run meanwhile. A core file, and a program with "
+	"--exact, are read once. Suspected leaks are listed after certain ones.\n"
 	"\n"
 	"Examples:\n"
 	"  gospect leaks server\n"
@@ -152,4 +152,4 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err ? err : look_once(&v.request, find_and_write, &v, ret);
 }
 
-const struct verb verb_leaks = {"leaks", "goroutines that nothing can wake any more", run};
+const struct verb verb_leaks = {"leaks", "find goroutines that nothing can wake any more", run};

@@ -48,9 +48,9 @@ static const struct argp argp = {
 	options,
 	parse,
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
-	"Prints where the resident memory of a Go program is: one tree that sums to its RSS. It has "
-	"the heap by sizes of objects, stacks by function, the runtime's own structures, libraries and "
-	"files; and the goal of the garbage collector. The program is not stopped.\v"
+	"Shows what the resident memory of a Go program is made of, as one tree that sums to its RSS: "
+	"the heap by sizes of objects, stacks by function, the runtime's own structures, libraries "
+	"and files. It also prints the goal of the garbage collector. It does not stop the program.\v"
 	"Formats: text, json (.json), html (.html, a treemap), pprof (.pb.gz, .pprof), folded "
 	"(.folded), speedscope.\n"
 	"\n"
@@ -132,5 +132,4 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err ? err : look_once(&v.request, take_and_write, &v, ret);
 }
 
-const struct verb verb_memory = {"memory",
-				 "where the resident memory is: one tree that sums to RSS", run};
+const struct verb verb_memory = {"memory", "show what the resident memory is made of", run};

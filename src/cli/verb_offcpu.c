@@ -80,10 +80,11 @@ static const struct argp argp = {
 	options,
 	parse,
 	"PID|NAME\n-- COMMAND ARGS...",
-	"Shows for each request its time running, runnable, in system calls and blocked, the "
-	"slowest first. Blocked time is split by wait reason and stack. A request is one value of a "
-	"pprof label, or one call of a handler. The times come from a trace, which writes to the target as `gospect "
-	"trace` does; if tracing is refused, offcpu samples.\v"
+	"Shows the slowest requests, and how long each was running, runnable, in system calls and "
+	"blocked. Blocked time is divided by wait reason and stack. A request is one call of an HTTP "
+	"or gRPC handler, or, with --by label:KEY, one value of a pprof label. The times come from a "
+	"trace, which writes to the target as `gospect trace` does. If tracing is refused, offcpu "
+	"samples.\v"
 	"Formats: text and json (a table); pprof, folded, folded-state, speedscope, firefox and html (a profile).\n"
 	"\n"
 	"Examples:\n"
@@ -266,5 +267,5 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err || help ? err : run_offcpu(&v, ret);
 }
 
-const struct verb verb_offcpu = {"offcpu", "why requests are slow: what each did and waited for",
-				 run};
+const struct verb verb_offcpu = {"offcpu",
+				 "show why requests are slow: what each did and waited for", run};

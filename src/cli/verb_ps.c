@@ -211,4 +211,4 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err;
 }
 
-const struct verb verb_ps = {"ps", "the Go processes of this machine", run};
+const struct verb verb_ps = {"ps", "list the Go processes of this machine", run};

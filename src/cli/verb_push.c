@@ -425,5 +425,5 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err;
 }
 
-const struct verb verb_push = {"push", "continuous profiles to Pyroscope, Parca or OpenTelemetry",
+const struct verb verb_push = {"push", "send profiles to Pyroscope, Parca or OpenTelemetry all day",
 			       run};

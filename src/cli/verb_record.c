@@ -381,4 +381,4 @@ static struct error *run(int argc, char **argv, int *ret)
 }
 
 const struct verb verb_record = {"record",
-				 "a profile over time: all goroutines, running and waiting", run};
+				 "record a profile: where all goroutines spend their time", run};

@@ -154,4 +154,5 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err || help ? err : run_report(&v);
 }
 
-const struct verb verb_report = {"report", "tables of a recorded profile or trace", run};
+const struct verb verb_report = {"report", "print tables of a profile, a trace or a perf.data file",
+				 run};

@@ -50,8 +50,9 @@ static const struct argp_option options[] =
 	  "Serve every Go process of this machine that gospect can read (the default)", 1},
 	 {NULL, 0, NULL, 0, "Server:", 4},
 	 {"listen", KEY_LISTEN, "ADDRESS:PORT", 0,
-	  "Listen here (" DEFAULT_LISTEN "); :PORT is all addresses. Other addresses than those of "
-	  "this machine alone need TLS, and a token or a CA of clients",
+	  "Listen here (" DEFAULT_LISTEN
+	  "); :PORT means all addresses. An address that other machines "
+	  "can reach needs TLS, and a token or --client-ca",
 	  4},
 	 {"name", KEY_NAME, "NAME", 0,
 	  "Answer requests for this host name too, beside the address; several are possible", 4},
@@ -83,6 +84,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->target;
+		state->child_inputs[1] = &v->target;
 		return 0;
 	case KEY_HOST:
 		v->target.host = true;
@@ -113,7 +115,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp_child children[] = {{&target_options_argp, 0, NULL, 0}, {0}};
+static const struct argp_child children[] = {{&target_options_argp, 0, NULL, 0},
+					     {&target_options_exe_argp, 0, NULL, 0},
+					     {0}};
 
 static const struct argp argp = {
 	options,
@@ -315,5 +319,5 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err || help ? err : run_serve(&v);
 }
 
-const struct verb verb_serve = {"serve",
-				"/debug/pprof over HTTP, for programs that did not import it", run};
+const struct verb verb_serve = {"serve", "serve /debug/pprof over HTTP, for programs without it",
+				run};

@@ -98,5 +98,4 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err ? err : look_once(&v.request, take_and_write, &v, ret);
 }
 
-const struct verb verb_stack = {"stack", "one goroutine's stack memory, explained word by word",
-				run};
+const struct verb verb_stack = {"stack", "explain one goroutine's stack memory, word by word", run};

@@ -245,4 +245,5 @@ static struct error *run(int argc, char **argv, int *ret)
 }
 
 const struct verb verb_symbolize = {"symbolize",
-				    "functions and lines for a raw profile, on any machine", run};
+				    "add functions and lines to a raw profile, on any machine",
+				    run};

@@ -54,23 +54,24 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp argp = {options,
-				 parse,
-				 "PID|NAME\n-- COMMAND ARGS...",
-				 "Shows in the terminal what a Go program does: what stands out, "
-				 "requests, functions, waits, creators, labels. Press ? for the "
-				 "keys and q to quit.\v"
-				 "Key w writes a profile of the last minute. It asks for the name "
-				 "and offers FILE (-o). Another name must be new, in the working "
-				 "directory, in /tmp or beside FILE. The output of COMMAND is "
-				 "hidden.\n"
-				 "\n"
-				 "Examples:\n"
-				 "  gospect top server\n"
-				 "  gospect top -p 1234 --label route=/pay -o minute.html",
-				 common_options_children,
-				 NULL,
-				 NULL};
+static const struct argp argp =
+	{options,
+	 parse,
+	 "PID|NAME\n-- COMMAND ARGS...",
+	 "Shows live, in the terminal, what a Go program does: what stands "
+	 "out, requests, functions, waits, creators, labels. Press ? for the "
+	 "keys and q to quit.\v"
+	 "Key w writes a profile of the last minute. It asks for a name and "
+	 "proposes FILE (-o). Any other file must be new, and in the working "
+	 "directory, in /tmp or beside FILE. The output of COMMAND is not "
+	 "shown.\n"
+	 "\n"
+	 "Examples:\n"
+	 "  gospect top server\n"
+	 "  gospect top -p 1234 --label route=/pay -o minute.html",
+	 common_options_children,
+	 NULL,
+	 NULL};
 
 struct session {
 	struct top_verb *verb;
@@ -350,5 +351,4 @@ static struct error *run(int argc, char **argv, int *ret)
 }
 
 const struct verb verb_top = {"top",
-			      "what it does, live, in the terminal: requests, hot functions, waits",
-			      run};
+			      "show live what a program does: requests, hot functions, waits", run};

@@ -78,7 +78,7 @@ static const struct argp_option options[] = {
 	 "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. The newer two need "
 	 "tools of that version. They also have the stacks of goroutines that never run",
 	 4},
-	{"verbose", 'v', NULL, 0, "Print all numbers of the summary on a terminal too", 4},
+	{"verbose", 'v', NULL, 0, "Print the whole summary on a terminal too", 4},
 	{0}};
 
 static bool check_regex(const char *text)
@@ -329,5 +329,6 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err || help ? err : run_trace(&v, ret);
 }
 
-const struct verb verb_trace = {"trace", "an execution trace: what every goroutine does, and when",
+const struct verb verb_trace = {"trace",
+				"record an execution trace: what every goroutine does, and when",
 				run};

@@ -146,4 +146,4 @@ static struct error *run(int argc, char **argv, int *ret)
 }
 
 const struct verb verb_unwind_info = {"unwind-info",
-				      "unwind tables of a Go program, for gdb and perf", run};
+				      "write unwind tables of a Go program, for gdb and perf", run};

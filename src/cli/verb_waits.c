@@ -42,12 +42,12 @@ static const struct argp argp = {
 	options,
 	parse,
 	"PID|NAME\n-- COMMAND ARGS...\n--core FILE",
-	"Prints who waits for whom: goroutines by the lock, channel, WaitGroup, condition, "
-	"connection or timer, and who holds it. Deadlocks come first. It does not "
-	"stop the program.\v"
-	"Formats: text, json (.json), dot (.dot). A holder is proved by the code of its function; "
-	"otherwise gospect lists candidates. Names of variables need symbols and DWARF. For a stripped "
-	"program, give an unstripped file of the same build by --exe.\n"
+	"Shows who waits for whom. Goroutines are grouped by what they wait for: a lock, channel, "
+	"WaitGroup, condition, connection or timer. For each, it shows who holds it. Deadlocks come "
+	"first. It does not stop the program.\v"
+	"Formats: text, json (.json), dot (.dot). gospect proves the holder of a lock from the code of "
+	"its function; otherwise it lists candidates. Names of variables need symbols and DWARF: for a "
+	"stripped program, name an unstripped file of the same build with --exe.\n"
 	"\n"
 	"Examples:\n"
 	"  gospect waits server\n"
@@ -119,4 +119,5 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err ? err : look_once(&v.request, take_and_write, &v, ret);
 }
 
-const struct verb verb_waits = {"waits", "who waits for whom: locks, channels, deadlocks", run};
+const struct verb verb_waits = {"waits", "show who waits for whom: locks, channels, deadlocks",
+				run};

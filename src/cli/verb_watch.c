@@ -49,7 +49,7 @@ static const struct argp_option options[] =
 	 {"duration", 'd', "DURATION", 0, "How long --do record and --do why run (10s)", 4},
 	 {"interval", KEY_EVERY, "DURATION", 0, "The time between two looks (1s)", 4},
 	 {"rest", KEY_REST, "DURATION", 0,
-	  "Ignore a condition for this long after an incident (1m). If it is then true again, the "
+	  "Ignore a condition for this long after an incident (1m). If it is true again then, the "
 	  "time doubles",
 	  4},
 	 {"host", KEY_HOST, NULL, 0, "Watch every Go process of this machine", 4},
@@ -108,16 +108,18 @@ static const struct argp argp = {
 	options,
 	parse,
 	"-o NAME --when CONDITION... PID|NAME...\n-o NAME --when CONDITION... --host",
-	"Looks at a Go program once a second, and writes files when a condition becomes true. It does "
-	"not stop the program, and writes nothing to it. It ends when the program ends.\v"
+	"Looks at a Go program once a second, and writes a dump or other files when a condition "
+	"becomes true. It does not stop the program, and writes nothing to its memory. It ends when "
+	"the program ends.\v"
 	"Conditions:\n"
 	"  goroutines > 10000     the program has more goroutines\n"
-	"  growth > 1000          so many more goroutines within a minute\n"
-	"  lock > 5s              a goroutine waits longer for a Mutex or RWMutex\n"
-	"  wait /REGEX/ > 30s     it waits longer, and a function on its stack matches\n"
-	"  runnable > 1s          it is runnable for longer, and no P runs it\n"
-	"  heap > 1GB             heap: live objects and what was allocated since\n"
-	"  rss > 80%, rss > 1GB   resident memory: share of the cgroup's limit, or size\n"
+	"  growth > 1000          the number has grown by more, within a minute\n"
+	"  lock > 5s              a goroutine has waited longer for a Mutex or RWMutex\n"
+	"  wait /REGEX/ > 30s     a goroutine with a matching function has waited longer\n"
+	"  runnable > 1s          a goroutine has been runnable for longer, without a P\n"
+	"  heap > 1GB             the heap is larger\n"
+	"  rss > 80%, rss > 1GB   resident memory is above this part of the cgroup's\n"
+	"                         limit, or above this size\n"
 	"\n"
 	"Examples:\n"
 	"  gospect watch server -o incident --when 'goroutines > 10000'\n"
@@ -353,4 +355,5 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err;
 }
 
-const struct verb verb_watch = {"watch", "files of an incident when a condition is true", run};
+const struct verb verb_watch = {"watch", "write a dump or a profile when a condition becomes true",
+				run};

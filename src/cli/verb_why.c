@@ -54,10 +54,11 @@ static const struct argp argp =
 	{options,
 	 parse,
 	 "PID|NAME\n-- COMMAND ARGS...\n--core FILE",
-	 "Says what is wrong with a running Go program: hung, leaking, slow, short of CPU or of "
-	 "memory, and by what. It looks at the program for ten seconds, and does not stop it.\v"
-	 "Each finding has its evidence and the next command; the gravest comes first. Without a "
-	 "finding, gospect says so. Formats: text, json (.json).\n"
+	 "Finds out what is wrong with a running Go program: whether it is hung, leaking, slow, or "
+	 "short of CPU or memory; and the cause. It looks at the program for ten seconds, and does "
+	 "not stop it.\v"
+	 "Each finding has its evidence and the command to run next; the gravest comes first. "
+	 "Formats: text, json (.json).\n"
 	 "\n"
 	 "Examples:\n"
 	 "  gospect why server\n"
@@ -201,5 +202,6 @@ static struct error *run(int argc, char **argv, int *ret)
 	return err;
 }
 
-const struct verb verb_why = {"why", "what is wrong: hung, leaking, slow, short of CPU or memory",
+const struct verb verb_why = {"why",
+			      "find out what is wrong: hung, leaking, slow, short of CPU or memory",
 			      run};

@@ -69,7 +69,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target --core $output -d --duration -j --json -h --help" -- "$cur"))
 		;;
 	watch)
-		COMPREPLY=($(compgen -W "$target --when --do -o --output --keep -d --duration --interval --rest --host -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "${target% --exe} --when --do -o --output --keep -d --duration --interval --rest --host -h --help" -- "$cur"))
 		;;
 	leaks)
 		COMPREPLY=($(compgen -W "$target --core $output --growth --exact --max-pause -h --help" -- "$cur"))

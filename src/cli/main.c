@@ -46,11 +46,8 @@ static void print_help(void)
 		printf("  %-11s %s\n", verbs[i].verb->name, verbs[i].verb->summary);
 	}
 	printf("\n"
-	       "`gospect VERB --help` explains a verb. `gospect --version` prints the version.\n"
-	       "\n"
-	       "Examples:\n"
-	       "  gospect why server\n"
-	       "  gospect record server -d 10s\n");
+	       "Begin with `gospect why NAME` or `gospect record NAME -d 10s`.\n"
+	       "`gospect VERB --help` explains a verb. `gospect --version` prints the version.\n");
 }
 
 static const struct verb *find_verb(const char *name)

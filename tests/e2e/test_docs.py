@@ -70,6 +70,14 @@ def test_an_option_of_a_manual_is_what_stands_in_its_tags(check):
     assert check.options_of_manual(manual) == {"-o", "--output"}
 
 
+def test_a_verb_that_its_manual_page_names_in_other_words_is_found(check, tmp_path):
+    text = "Usage: x\n\n Now:\n  dump        print every goroutine\n"
+    (tmp_path / "gospect-dump.1").write_text(".SH NAME\ngospect\\-dump \\- print every goroutine\n.SH SYNOPSIS\n")
+    (tmp_path / "README.md").write_text("| [gospect-dump(1)](gospect-dump.1) | print every goroutine |\n")
+    assert not list(check.check_names(text, tmp_path))
+    assert len(list(check.check_names(text.replace("every", "each"), tmp_path))) == 2
+
+
 def test_completions_are_asked_by_their_shells(check):
     assert "--flight" in check.options_of_bash("trace") and "--group" not in check.options_of_bash("trace")
     if shutil.which("zsh"):

@@ -41,10 +41,10 @@ const struct argp exact_options_argp = {.options = options, .parser = parse};
 struct error *exact_options_check(const struct exact_options *o, const char *verb)
 {
 	if (o->max_pause > 0 && !o->exact)
-		return error_format(ERROR_USAGE,
-				    "%s: --max-pause is for --exact: without it the program is "
-				    "not stopped",
-				    verb);
+		return error_format(
+			ERROR_USAGE,
+			"%s: --max-pause needs --exact: without --exact the program is not stopped",
+			verb);
 	return NULL;
 }
 

@@ -65,7 +65,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		f->wait = arg;
 		return 0;
 	case KEY_FUNC:
-		return f->function ? wrong_option(state, "--func can be given once only")
+		return f->function ? wrong_option(state, "--func can be given only once")
 				   : set_function(f, arg, state);
 	case KEY_LABEL:
 		if (!*arg || *arg == '=')

@@ -135,8 +135,7 @@ static struct error *must_check none_found(const char *name, const struct found 
 	if (base)
 		return error_format(
 			ERROR_FAILED,
-			"no Go process is named '%s': a name has no folder; use -p %s, or "
-			"-- %s to start it",
+			"no Go process is named '%s': a process name has no '/'; use -p %s, or -- %s to start it",
 			name, base + 1, name);
 	if (!others->count)
 		return error_format(ERROR_FAILED,

@@ -557,8 +557,8 @@ static struct error *must_check none_recorded(const struct many *m)
 		return error_format(ERROR_FAILED, "none of %zu processes could be recorded",
 				    m->count);
 	if (name)
-		return error_format(ERROR_NOT_GO, "no Go process of the name '%s' ran", name);
-	return error_format(ERROR_NOT_GO, "no Go process was started, and none ran");
+		return error_format(ERROR_NOT_GO, "no Go process named '%s' ran", name);
+	return error_format(ERROR_NOT_GO, "the target is not a Go program, and it started none");
 }
 
 /* Wrong options apply to all processes. */
@@ -596,7 +596,7 @@ static struct error *must_check begin(struct many *m)
 	if (!err && !m->notes)
 		err = &error_no_memory;
 	if (!err && m->options->follow && !m->targets.count)
-		say("waits for a process named '%s'", m->options->follow);
+		say("waiting for a process named '%s'", m->options->follow);
 	m->began_ns = clock_now();
 	return err;
 }
@@ -608,7 +608,7 @@ static struct error *must_check record(struct many *m)
 	if (!err)
 		err = gather(m);
 	if (m->targets.is_full)
-		say("some processes are left out: gospect records %d at most", MAX_TARGETS);
+		say("some processes are left out: gospect records at most %d", MAX_TARGETS);
 	if (!err)
 		err = give_up_privilege(m);
 	if (!err)

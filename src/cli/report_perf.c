@@ -27,8 +27,7 @@ struct error *report_perf_check(const struct report_ask *ask, const struct outpu
 	    ask->machine || ask->rows_given || ask->source || ask->compares)
 		return error_format(
 			ERROR_USAGE,
-			"report: -f perf (-o FILE.data) writes the whole recording again; of the options "
-			"of report it takes --exe only");
+			"report: -f perf (-o FILE.data) writes the whole recording again, and supports no other option than --exe");
 	if (output->path && same_file(output->path, path))
 		return error_format(ERROR_USAGE,
 				    "report: -o %s would replace the recording itself; use another "

@@ -34,7 +34,7 @@ static error_t parse_word(const char *arg, struct target_options *o, struct argp
 	if (!o->word || !o->takes_many)
 		return parse_target(arg, &o->word, state);
 	if (o->more_count == TARGETS_MOST - 1)
-		return wrong_option(state, "more than %d targets", TARGETS_MOST);
+		return wrong_option(state, "too many targets: the limit is %d", TARGETS_MOST);
 	failed = parse_target(arg, &word, state);
 	o->more[o->more_count++] = word;
 	return failed;

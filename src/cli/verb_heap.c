@@ -141,7 +141,7 @@ static struct error *check(struct heap_verb *v)
 	if (!err && (v->exact.exact || v->exact.max_pause > 0))
 		return error_format(
 			ERROR_USAGE,
-			"heap: --exact needs --retained: a profile that the runtime keeps is exact without a stop");
+			"heap: --exact needs --retained: other profiles are exact without it");
 	if (!err && v->how.live && v->how.kind > GOSPECT_ALLOCS)
 		return error_format(ERROR_USAGE,
 				    "heap: --live needs the kind heap or allocs; leave out --kind");

@@ -87,7 +87,7 @@ static error_t add_label(struct push_verb *v, const char *arg, struct argp_state
 	if (!label_is_valid(arg))
 		return wrong_option(state, "--label: '%s' is not KEY=VALUE", arg);
 	if (v->label_count == MOST_LABELS)
-		return wrong_option(state, "more than %d labels", MOST_LABELS);
+		return wrong_option(state, "too many labels: the limit is %d", MOST_LABELS);
 	v->labels[v->label_count++] = arg;
 	return 0;
 }
@@ -99,7 +99,7 @@ static error_t add_header(struct push_verb *v, const char *arg, struct argp_stat
 	if (!colon || colon == arg || strpbrk(arg, "\r\n"))
 		return wrong_option(state, "--header: '%s' is not NAME: VALUE", arg);
 	if (v->header_count == MOST_HEADERS)
-		return wrong_option(state, "more than %d headers", MOST_HEADERS);
+		return wrong_option(state, "too many headers: the limit is %d", MOST_HEADERS);
 	v->headers[v->header_count++] = arg;
 	return 0;
 }
@@ -122,7 +122,7 @@ static error_t add_target(struct push_verb *v, char *arg, struct argp_state *sta
 	if (failed)
 		return failed;
 	if (v->name_count + v->pid_count == MOST_TARGETS)
-		return wrong_option(state, "more than %d targets", MOST_TARGETS);
+		return wrong_option(state, "too many targets: the limit is %d", MOST_TARGETS);
 	if (parse_id(word, &pid))
 		v->pids[v->pid_count++] = pid;
 	else
@@ -255,7 +255,8 @@ static struct error *must_check make_url(struct push_verb *v)
 				    "push: the URL has a password; put it in a file: --token-file");
 	grpc |= !d->path;
 	if (grpc && !d->grpc_path)
-		return error_format(ERROR_USAGE, "push: %s takes no gRPC; use http:// or https://",
+		return error_format(ERROR_USAGE,
+				    "push: %s does not support gRPC; use http:// or https://",
 				    d->name);
 	if (v->push.token_file && !tls && !is_loopback(rest))
 		return error_format(ERROR_USAGE,

@@ -72,7 +72,7 @@ static const struct argp_option options[] =
 static error_t add_name(struct serve_verb *v, const char *name, struct argp_state *state)
 {
 	if (v->name_count == MOST_NAMES)
-		return wrong_option(state, "more than %d names", MOST_NAMES);
+		return wrong_option(state, "too many names: the limit is %d", MOST_NAMES);
 	v->names[v->name_count++] = name;
 	return 0;
 }
@@ -272,8 +272,9 @@ static struct error *run_serve(struct serve_verb *v)
 		v->target.host = true;
 	err = target_options_check(&v->target, "serve");
 	if (!err && v->target.command)
-		err = error_format(ERROR_USAGE,
-				   "serve: a command cannot be started here; start it and use -p");
+		err = error_format(
+			ERROR_USAGE,
+			"serve: -- COMMAND is not supported; start the command, and use -p");
 	if (!err)
 		err = check_address(v);
 	if (!err)

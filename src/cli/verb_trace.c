@@ -128,14 +128,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_duration_option(arg, 1e-6, 3600, &v->options.max_pause, state);
 	case KEY_ROOT:
 		if (v->options.root)
-			return wrong_option(state, "--root can be given once only");
+			return wrong_option(state, "--root can be given only once");
 		v->options.root = arg;
 		return check_regex(arg)
 			       ? 0
 			       : wrong_option(state, "invalid regular expression '%s'", arg);
 	case KEY_WHEN:
 		if (v->when_count == MOST_WHEN)
-			return wrong_option(state, "--when is given too often");
+			return wrong_option(state, "too many options --when");
 		v->when[v->when_count++] = arg;
 		v->options.when = v->when;
 		return 0;

@@ -214,8 +214,7 @@ static struct error *must_check find_processes(struct watch_verb *v)
 static void say_end(struct watch_verb *v, const struct looker *l,
 		    const struct gospect_watch_info *info)
 {
-	say("process %d (%s)%s: %lu looks, %.2g %% of a CPU; %lu incidents, %lu while their "
-	    "condition rested",
+	say("process %d (%s)%s: %lu looks, %.2g %% of a CPU; %lu incidents, %lu more ignored (--rest)",
 	    l->target, l->name, info->ended ? " has ended" : "", info->looks, info->cpu_percent,
 	    info->incidents, info->rested);
 }

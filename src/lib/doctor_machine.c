@@ -151,8 +151,7 @@ static void find_confinement(const struct findings *to, const struct access_self
 	findings_add(to, true, "security module", "%s",
 		     *self->confinement
 			     ? self->confinement
-			     : "none that shows itself; Landlock and others may forbid a process "
-			       "all the same");
+			     : "none is named in /proc; Landlock and others may still deny access");
 	findings_add(
 		to, true, "user namespace",
 		self->inner_user

@@ -44,10 +44,10 @@ static struct error *must_check take_options(const struct gospect_heap_options *
 				    "invalid kind %u of profile; see enum gospect_heap_kind",
 				    o->kind);
 	if (!(o->live >= 0 && o->live <= MOST_SECONDS) || (o->live && o->kind > GOSPECT_ALLOCS))
-		return error_format(ERROR_USAGE,
-				    "invalid .live %g; it is the seconds of GOSPECT_HEAP or "
-				    "GOSPECT_ALLOCS, 0 to %d",
-				    o->live, MOST_SECONDS);
+		return error_format(
+			ERROR_USAGE,
+			"invalid .live %g: it must be 0 to %d seconds, and 0 unless the kind is GOSPECT_HEAP or GOSPECT_ALLOCS",
+			o->live, MOST_SECONDS);
 	return NULL;
 }
 
@@ -89,8 +89,7 @@ static void remark_uncertain(const struct gospect_target *t, const struct runtim
 		       "some stacks may count twice");
 	else if (b->uncertain)
 		remark(&t->remark,
-		       "%zu stacks changed at each look; their count may be one event ahead of "
-		       "their time",
+		       "%zu stacks changed at each read; their count may be one event ahead of their time",
 		       b->uncertain);
 }
 
@@ -179,7 +178,7 @@ static struct error *must_check ticks_per_ns(const struct gospect_target *t,
 	if (target_core(t->target))
 		return error_format(
 			ERROR_FAILED,
-			"the core file does not say how long a tick of the CPU's clock was; the program had never computed it");
+			"cannot convert blocked time to seconds: the program had not yet computed the length of a CPU clock tick");
 	*ret = measured_ticks_per_ns();
 	return NULL;
 }

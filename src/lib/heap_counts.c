@@ -129,7 +129,7 @@ struct error *heap_add_threads(struct profile *p, const struct gospect_target *t
 		if (*known || seen.count > MOST_THREADS)
 			return error_format(
 				ERROR_CORRUPT,
-				"the target's list of threads leads in a circle: its memory is corrupt");
+				"the target's list of threads is circular: its memory is corrupt");
 		*known = 1;
 		err = add_thread(p, t, m);
 		if (!err)

@@ -35,13 +35,11 @@ static void say_what_is_missing(const struct gospect_target *t, const struct lea
 		       "certain");
 	if (l->unread && target_core(t->target))
 		remark(&t->remark,
-		       "the core file lacks %llu bytes of the heap: a goroutine may count as leaked "
-		       "although something leads to it from there",
+		       "the core file lacks %llu bytes of the heap: a goroutine counts as leaked even if a pointer in these bytes leads to what it waits for",
 		       (unsigned long long)l->unread);
 	if (l->runs)
 		remark(&t->remark,
-		       "goroutine %llu ran at each of %zu looks, and its registers are not known: "
-		       "no goroutine counts as leaked for certain; try again, or use a core file",
+		       "goroutine %llu ran at each of %zu looks, and its registers are not known: no goroutine counts as leaked for certain; try again, or use --exact or a core file",
 		       (unsigned long long)l->runs, l->looks);
 }
 

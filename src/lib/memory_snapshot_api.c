@@ -22,17 +22,15 @@ static void say_before(const struct gospect_target *t, const struct snapshot_exp
 	int pid = target_pid(t->target);
 
 	if (stop)
-		remark(&t->remark, "process %d is stopped for about %.3g ms, while it is read", pid,
+		remark(&t->remark, "stopping process %d for about %.3g ms to read its memory", pid,
 		       e->stop_ns / 1e6);
 	else if (e->no_fork[0])
 		remark(&t->remark,
-		       "process %d cannot be forked (%s), so it is stopped for about %.3g ms, while "
-		       "it is read",
+		       "process %d cannot be forked (%s); stopping it for about %.3g ms instead, to read its memory",
 		       pid, e->no_fork, e->stop_ns / 1e6);
 	else
 		remark(&t->remark,
-		       "process %d is stopped for about %.3g ms, while it is forked (%llu KB of page "
-		       "tables)",
+		       "stopping process %d for about %.3g ms to fork it (%llu KB of page tables)",
 		       pid, e->fork_ns / 1e6, (unsigned long long)e->page_table_bytes / 1024);
 }
 
@@ -45,8 +43,7 @@ static void say_after(const struct gospect_target *t, const struct snapshot_resu
 		       r->no_fork[0] ? ": no fork, " : "", r->no_fork);
 	else
 		remark(&t->remark,
-		       "process %d was stopped for %.3g ms; its fork lived for %.3g s, in which the "
-		       "process copied %.3g MB that it wrote to",
+		       "process %d was stopped for %.3g ms; its fork existed for %.3g s, and the kernel copied %.3g MB for it",
 		       pid, r->pause_ns / 1e6, r->lived_ns / 1e9, r->copied_bytes / 1e6);
 }
 

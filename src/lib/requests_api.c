@@ -200,9 +200,10 @@ static struct error *must_check none_wanted(const struct gospect_requests_option
 					    const struct strbuf *routes, uint64_t slowest_ns)
 {
 	if (o->faster_ns)
-		return error_format(ERROR_FAILED,
-				    "no whole request in %s took %g ms or less, to compare with",
-				    o->name, o->faster_ns / 1e6);
+		return error_format(
+			ERROR_FAILED,
+			"no complete request in %s took %g ms or less, so there is nothing to compare with",
+			o->name, o->faster_ns / 1e6);
 	if (o->route && *routes->data && o->slower_ns)
 		return error_format(
 			ERROR_FAILED,

@@ -47,16 +47,14 @@ static void say_what_is_missing(const struct gospect_target *t, const struct ret
 {
 	if (r->graph.unread)
 		remark(&t->remark,
-		       "%llu bytes of the heap and of stacks could not be read; what only they lead "
-		       "to is missing",
+		       "%llu bytes of the heap and of stacks could not be read; objects that only they lead to are missing",
 		       (unsigned long long)r->graph.unread);
 	if (!r->graph.roots.variables)
 		remark(&t->remark,
-		       "the program has no DWARF: variables have no names, and objects that only they "
-		       "lead to have no types; --exe names an unstripped build of it");
+		       "the program has no DWARF: variables have no names, and objects that only they lead to have no types; name an unstripped build with --exe");
 	if (r->strings.forgotten)
 		remark(&t->remark,
-		       "there are too many different strings to count each: some copies are missing");
+		       "too many different strings to count them all: some copies are missing");
 }
 
 static struct error *must_check find(struct gospect_target *t, struct gospect_retained *r)

@@ -99,8 +99,7 @@ static void remark_sample(const struct gospect_target *t, const struct catch *c)
 	       c->s->goid, (clock_now() - c->time) / 1e6);
 	if (!c->s->memory.whole)
 		remark(&t->remark,
-		       "the stack has %lu bytes, and a sample at most %u: the outer ones are not "
-		       "shown",
+		       "the stack has %lu bytes, but a sample at most %u: the outer frames are not shown",
 		       size, (unsigned int)c->s->memory.size);
 }
 

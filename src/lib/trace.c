@@ -206,8 +206,8 @@ static struct error *must_check choose_format(const struct gospect_trace_options
 					      const struct trace_format **ret)
 {
 	if (o->format == GOSPECT_TRACE_PERFETTO && o->wire)
-		return error_format(ERROR_USAGE, "--wire is of Go's format; leave it out for "
-						 "Perfetto's");
+		return error_format(ERROR_USAGE,
+				    "--wire needs Go's format; omit it for Perfetto's");
 	if (o->wire && o->wire != 22 && o->wire != 23 && o->wire != 25)
 		return error_format(ERROR_USAGE,
 				    "invalid trace format 1.%u: use 1.22, 1.23 or 1.25", o->wire);

@@ -120,7 +120,7 @@ struct error *flight_write_last(struct gospect_trace *t, bool failed)
 
 	if (!t->incident || t->is_news)
 		return write_incident(t, reason);
-	remark(&t->target->remark, "nothing happened since %s, so it is the last file",
-	       t->incident);
+	remark(&t->target->remark,
+	       "nothing has happened since %s was written, so it is the last file", t->incident);
 	return NULL;
 }

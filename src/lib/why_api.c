@@ -188,7 +188,7 @@ struct gospect_error *gospect_why_write(const struct gospect_why *w, enum gospec
 
 	if (format != GOSPECT_JSON)
 		return error_out(error_format(ERROR_USAGE,
-					      "invalid format %d for causes; use GOSPECT_JSON",
+					      "invalid format %d for findings; use GOSPECT_JSON",
 					      format));
 	err = sink_open(&sink, &out);
 	if (err)

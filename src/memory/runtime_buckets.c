@@ -312,7 +312,7 @@ static struct error *must_check read_memory(struct reading *r)
 		if (clock_now() - start > PATIENCE_NS)
 			return error_format(
 				ERROR_FAILED,
-				"the target published its heap profile at each look for 5 s; it collects garbage all the time, or it is stopped; resume it with kill -CONT, or try again");
+				"cannot read the heap profile: the program was publishing it at each read for 5 s; if it is stopped, resume it with kill -CONT, else try again");
 		nanosleep(&pause, NULL);
 	}
 }

@@ -92,7 +92,7 @@ static struct error *must_check read_token(const char *path, char ret[SENDER_TOK
 	ret[n] = '\0';
 	for (ssize_t i = 0; i < n; i++)
 		if (!isgraph((unsigned char)ret[i]))
-			return error_format(ERROR_FAILED, "%s is no token: it has spaces", path);
+			return error_format(ERROR_FAILED, "%s is not a token: it has spaces", path);
 	return n ? NULL : error_format(ERROR_FAILED, "the token file %s is empty", path);
 }
 
@@ -126,8 +126,8 @@ static void sent(struct delivery *d)
 {
 	d->sent++;
 	if (d->told_ns)
-		announce(d, "%s takes profiles again; %zu requests wait in the spool", d->o->where,
-			 spool_count(d->spool));
+		announce(d, "%s accepts profiles again; %zu requests wait in the spool",
+			 d->o->where, spool_count(d->spool));
 	d->told_ns = 0;
 	d->failures = 0;
 }

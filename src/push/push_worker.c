@@ -198,8 +198,9 @@ static void pace(struct work *w, struct segments *segments, uint64_t cpu_ns)
 		return;
 	segments->interval = fmin(fmax(w->job->interval, needed), longest);
 	if (segments->interval > 1.5 * w->job->interval && !w->told) {
-		put_remark(w, "its segments are longer than --interval, because a segment takes "
-			      "more CPU time than --budget has for it; raise --budget");
+		put_remark(
+			w,
+			"its segments are longer than --interval, because a segment takes more CPU time than --budget allows; raise --budget");
 		w->told = true;
 	}
 	segments->budget = is_small(w) ? 0 : budget_of(w);

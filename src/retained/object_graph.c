@@ -495,7 +495,7 @@ static struct error *must_check make_nodes(struct object_graph *g)
 		return err;
 	if (count > FLOW_MOST_NODES)
 		return error_format(ERROR_UNSUPPORTED,
-				    "the heap has more objects than gospect can keep in mind (%u)",
+				    "the heap has more objects than gospect supports (%u)",
 				    FLOW_MOST_NODES);
 	f->count = (uint32_t)count;
 	f->first = malloc((count + 1) * sizeof(*f->first));
@@ -531,7 +531,7 @@ static struct error *must_check open_heap(struct object_graph *g, struct runtime
 	if (!err && g->spans.objects >= FLOW_MOST_NODES)
 		err = error_format(
 			ERROR_UNSUPPORTED,
-			"the heap has room for more objects than gospect can number (%u)",
+			"the spans of the heap have room for more objects than gospect supports (%u)",
 			FLOW_MOST_NODES);
 	return err;
 }

@@ -255,11 +255,10 @@ static struct error *process_open_exe(struct target *t, int *ret_fd)
 				    "of the kernel, or has exited",
 				    t->pid);
 	if (errno == EACCES || errno == EPERM)
-		return error_format(ERROR_DENIED,
-				    "may read process %d but not its program's file %s; make it "
-				    "readable (chmod a+r), or run gospect as its owner or as root "
-				    "with CAP_DAC_READ_SEARCH",
-				    t->pid, t->exe_name);
+		return error_format(
+			ERROR_DENIED,
+			"can read the memory of process %d but not its program file %s; make the file readable (chmod a+r), or run gospect as its owner or as root with CAP_DAC_READ_SEARCH",
+			t->pid, t->exe_name);
 	return error_errno(ERROR_FAILED, errno, "cannot open the program of process %d", t->pid);
 }
 

@@ -613,7 +613,7 @@ static struct error *must_check parse_all(struct watch *w, const char *const *te
 		if (!err && !condition_is_of_trace(&w->conditions[w->count]))
 			err = error_format(
 				ERROR_USAGE,
-				"condition '%s' is not one of a trace: use gospect watch",
+				"condition '%s' does not apply to traces; use gospect watch",
 				condition_word(&w->conditions[w->count]));
 		if (err)
 			return err;

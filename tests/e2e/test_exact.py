@@ -16,8 +16,8 @@ from lib.process import Program, status, wait_until
 from matrix import builds
 
 ENDS = (golang.OLDEST, golang.NEWEST)
-FORKED = re.compile(r"process (\d+) was stopped for ([\d.]+) ms; its fork lived for ([\d.]+) s, in which the process "
-                    r"copied ([\d.]+) MB that it wrote to")
+FORKED = re.compile(r"process (\d+) was stopped for ([\d.]+) ms; its fork existed for ([\d.]+) s, and the kernel "
+                    r"copied ([\d.]+) MB for it")
 
 
 def ask(program, word="tell"):
@@ -91,7 +91,7 @@ def test_what_always_moves_is_found_and_what_is_leaked_is_certain(parent, versio
     found, err = exact(program, how=how)
     assert ids(found["leaked"]) == sorted(truth["Leaked"]), err
     assert found["looks"] == 1 and not set(ids(found["suspects"])) & set(truth["Healthy"])
-    assert ("its fork lived" in err) == (how == "--exact")
+    assert ("its fork existed" in err) == (how == "--exact")
     assert_unnoticed(program)
 
 
@@ -148,7 +148,7 @@ def test_what_leaks_between_two_looks_is_growth(parent):
     ask(program, "leak")
     process = gospect.start("leaks", "--exact", "--growth", "2s", "-f", "json", program.pid, text=True)
     for line in process.stderr:
-        if "its fork lived" in line:
+        if "its fork existed" in line:
             break
     ask(program, "leak")
     out, _ = process.communicate(timeout=60)
@@ -184,7 +184,7 @@ def test_a_pause_that_is_too_long_is_refused(parent):
     for how in ("--exact", "--exact=stop"):
         line = gospect.run("leaks", how, "--max-pause", "1us", program.pid).fails(1)
         assert "--max-pause allows 0.001 ms" in line and f"process {program.pid} " in line
-    assert "is for --exact" in gospect.run("leaks", "--max-pause", "1s", program.pid).fails(2)
+    assert "--max-pause needs --exact" in gospect.run("leaks", "--max-pause", "1s", program.pid).fails(2)
     exact(program, "--max-pause", "10s")
     assert_unnoticed(program)
 

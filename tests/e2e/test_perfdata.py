@@ -217,7 +217,7 @@ def test_the_recording_itself_is_not_replaced(recording, tmp_path):
     for name in (path, link):
         assert "would replace the recording" in gospect.run("report", path, "-o", name).fails(2)
     assert path.read_bytes() == before
-    assert "takes --exe only" in gospect.run("report", path, "-o", tmp_path / "x.data", "--by", "func").fails(2)
+    assert "no other option than --exe" in gospect.run("report", path, "-o", tmp_path / "x.data", "--by", "func").fails(2)
     (tmp_path / "file").write_bytes(b"go 1.22 trace\0\0\0")
     assert "needs a perf.data file" in gospect.run("report", tmp_path / "file", "-f", "perf").fails(2)
 

@@ -148,7 +148,7 @@ def test_what_a_failing_server_does_not_take_arrives_later(targets, server, tmp_
     assert missing <= numbers["refused"]
     said = [line for line in words if "cannot push to" in line]
     assert said and "it answers HTTP 503: the \\x1b[31mserver" in said[0] and "wait in the spool" in said[0]
-    assert any("takes profiles again" in line for line in words)
+    assert any("accepts profiles again" in line for line in words)
     assert any("refuses a request, which is dropped: it answers HTTP 400" in line for line in words)
 
 
@@ -325,7 +325,7 @@ def test_it_ends_with_the_process_that_it_was_given(targets, server, tmp_path):
     (("--to", "pyroscope", "ftp://h", "-p", "1"), "invalid URL ftp://h"),
     (("--to", "pyroscope", "http://h"), "no target"),
     (("--to", "pyroscope", "http://h", "--host", "-p", "1"), "mutually exclusive"),
-    (("--to", "pyroscope", "grpc://h", "-p", "1"), "takes no gRPC"),
+    (("--to", "pyroscope", "grpc://h", "-p", "1"), "does not support gRPC"),
     (("--to", "pyroscope", "http://me:secret@h", "-p", "1"), "--token-file"),
     (("--to", "pyroscope", "http://h", "--token-file", "t", "-p", "1"), "use https:// or grpcs://"),
     (("--to", "pyroscope", "http://h", "--label", "=b", "-p", "1"), "is not KEY=VALUE"),

@@ -251,7 +251,7 @@ def test_processes_that_may_not_be_read_are_named(started, run_as_nobody):
     (("1", "2", "--raw", "-o", "p.pb.gz"), "--raw is for one process"),
     (("1", "2", "--exe", "x"), "--exe is for one process"),
     (("-p", "1", "-p", "2", "--", "true"), "two targets"),
-    ([str(i) for i in range(1, 259)], "more than 256 targets"),
+    ([str(i) for i in range(1, 259)], "too many targets: the limit is 256"),
 ], ids=lambda value: " ".join(value)[:20] if isinstance(value, tuple) else None)
 def test_wrong_usage_of_several_is_said(args, words):
     assert words in gospect.run("record", *args).fails(2)
@@ -340,8 +340,8 @@ def test_wrong_usage_of_later_processes_is_said(args, words):
 
 def test_nothing_of_a_name_or_of_children_is_said(tmp_path):
     result = gospect.run("record", "--follow", "nobody-has-this", "-d", "0.3s", "-o", tmp_path / "x.pb.gz")
-    assert result.status == 1 and len(result.words) == 2 and "waits for a process named 'nobody-has-this'" in result.words[0]
-    assert "no Go process of the name 'nobody-has-this' ran" in result.words[1]
+    assert result.status == 1 and len(result.words) == 2 and "waiting for a process named 'nobody-has-this'" in result.words[0]
+    assert "no Go process named 'nobody-has-this' ran" in result.words[1]
     assert "no Go process was started" in gospect.run(
         "record", "--children", "-o", tmp_path / "x.pb.gz", "--", "true").fails(1)
     assert not list(tmp_path.iterdir())

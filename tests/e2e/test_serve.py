@@ -514,7 +514,7 @@ def test_clients_need_a_certificate_where_there_is_a_ca(scraped, tmp_path):
     (("--listen", "example.org:80"), "invalid address"),
     (("--tls-cert", "x"), "need each other"),
     (("--client-ca", "x"), "needs --tls-cert"),
-    (("--", "true"), "cannot be started here"),
+    (("--", "true"), "-- COMMAND is not supported"),
     (("--core", "x"), "not a running process"),
 ])
 def test_wrong_options_are_refused(args, text):

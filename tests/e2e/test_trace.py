@@ -221,7 +221,7 @@ def test_the_end_of_a_flight_writes_what_happened_since_an_incident(targets, tmp
     wait_until(lambda: incidents(file), what="an incident's file")
     only, = incidents(file)
     t.end()
-    if "nothing happened since" in t.err:
+    if "nothing has happened since" in t.err:
         assert incidents(file) == [only] == [t.file]
     else:  # The runtime's own goroutines may have done something.
         last, = set(incidents(file)) - {only}

@@ -12,7 +12,7 @@ import pytest
 from lib import container, golang, gotrace, pprof, release, traceback, tracing
 from lib.golang import ROOT
 
-GUIDE = ROOT / "docs" / "guide" / "kubernetes.md"
+GUIDE = [ROOT / "docs" / "guide" / name for name in ("kubernetes.md", "daemonset.md")]
 # Podman's of Debian 12: the closest to RuntimeDefault of what Debian has. It is of before Docker's, containerd's
 # and its own newer ones permit these by these capabilities.
 NEWER = {"CAP_PERFMON": "perf_event_open", "CAP_BPF": "bpf"}
@@ -21,7 +21,7 @@ SECCOMP = pathlib.Path("/usr/share/containers/seccomp.json")
 
 def manifests():
     """The manifests of the page, as YAML."""
-    return re.findall(r"<!-- manifest -->\n```yaml\n(.*?)```", GUIDE.read_text(), re.S)
+    return [yaml for page in GUIDE for yaml in re.findall(r"<!-- manifest -->\n```yaml\n(.*?)```", page.read_text(), re.S)]
 
 
 def capabilities():

@@ -24,7 +24,7 @@ def check():
     return module
 
 
-@pytest.mark.parametrize("name", ("links", "options", "figures", "counts", "sections", "messages", "records", "library", "files", "manuals"))
+@pytest.mark.parametrize("name", ("links", "options", "figures", "counts", "sections", "messages", "records", "library", "files", "screens", "manuals"))
 def test_the_documents_are_those_of_the_program(name):
     done = subprocess.run([sys.executable, SCRIPT, "--only", name], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -54,6 +54,14 @@ def test_a_source_file_that_is_gone_is_found(check, tmp_path):
         "`lib/confine.c`, `src/lib/confine.c`, `model.h`, `runtime/proc.go`, `struct g`\n`cli/confine.c` and `gone.c`\n")
     assert list(check.check_files(tmp_path)) == ["docs/internals/map.md:2: there is no cli/confine.c",
                                                  "docs/internals/map.md:2: there is no gone.c"]
+
+
+def test_a_page_of_the_guide_that_is_longer_than_a_screen_is_found(check, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("line\n" * 80)
+    assert not list(check.check_screens([page]))
+    page.write_text("line\n" * 81)
+    assert len(list(check.check_screens([page]))) == 1
 
 
 def test_a_function_that_the_page_lacks_is_found(check):

@@ -117,7 +117,7 @@ def unwinding(r):
 
 def standard(versions):
     for r in versions:
-        yield line(f"encoding/json's benchmarks, {r['version']}, n = {r['rounds']}", "time, geometric mean",
+        yield line(f"encoding/json, {r['version']}, n = {r['rounds']}", "time, geometric mean",
                    "significantly slower", "significantly faster", "its CPU: % of a core")
         for name, key in (("nothing again", "again"), ("gospect 100 Hz (1 %)", "gospect")):
             c = r[key]

@@ -1,7 +1,7 @@
 /*
- * The processes of one recording of several. They are found when it begins. With --children and
- * --follow also later: again and again, by their names and parents alone, because gospect still has
- * its privilege then.
+ * Finds the processes of a recording of several, when it begins. With --children and --follow it
+ * also looks later, again and again. It does so by names and parents alone, because gospect still
+ * has its privilege then.
  */
 #ifndef CLI_RECORD_TARGETS_H
 #define CLI_RECORD_TARGETS_H

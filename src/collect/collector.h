@@ -1,10 +1,10 @@
 /*
- * Takes what the agent writes out of the target's rings, before they are full: a thread of its own,
- * which goes before all others where that is permitted (collect/precedence.h). It does nothing that
- * takes long: every 1 to 10 ms, the sooner the more has come, it looks how much waits, and takes it
- * when that is enough. Decoding is the business of the thread that made it, whose pace it sets:
- * that thread decodes only where a CPU is free, until it is urgent. It is when the trace is to end,
- * when a signal that it does not block waits for that thread, and when the limits are reached.
+ * The collector: a thread that takes the agent's records out of the target's rings before these are
+ * full. It has a real-time priority where that is permitted (collect/precedence.h), and does
+ * nothing that takes long. Every 1 to 10 ms, sooner when more records come, it checks how much is
+ * in the rings, and takes it when it is enough. The thread that created the collector decodes the
+ * records. The collector says how urgent that is: the thread decodes only while a CPU is free,
+ * unless the trace ends, a signal waits for the thread, or the limits are reached.
  */
 #ifndef COLLECT_COLLECTOR_H
 #define COLLECT_COLLECTOR_H

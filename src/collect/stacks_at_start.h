@@ -1,7 +1,7 @@
 /*
- * Where goroutines stood when tracing began: the stacks of those that do not run, with their wait
- * reasons and since when they wait. Read while the program runs on, as dump reads them: a stack
- * counts only when its goroutine did not move while it was read.
+ * The stacks of goroutines that did not run when tracing began, with their wait reasons and how
+ * long they had waited. They are read while the program runs on, as dump reads them: a stack counts
+ * only if its goroutine did not move meanwhile.
  */
 #ifndef COLLECT_STACKS_AT_START_H
 #define COLLECT_STACKS_AT_START_H

@@ -1,7 +1,8 @@
 /*
- * Where a function of the target can be patched: one whole instruction at least as long as a jump,
- * so that no thread, wherever it stands or returns to, is ever inside; none that depends on where
- * it is, for it is executed elsewhere, unless it is asked for. One file for each architecture.
+ * Where a function of the target can be patched. A probe site is one instruction that is at least
+ * as long as a jump, so no thread can be inside it or return into it. It does not depend on its
+ * address, because the stub executes a copy of it; some functions here permit that on request. One
+ * file for each architecture.
  *
  * "Scratch registers" are those that the stubs use: R12 and R13 on amd64, X22 to X25 on arm64.
  */

@@ -1,7 +1,6 @@
 /*
- * What can be learned of requests in which functions of servers: net/http's, that of its HTTP/2 and
- * of golang.org/x/net/http2. Each takes its arguments in the registers of Go's ABIInternal (from
- * Go 1.17 on).
+ * The functions of servers in which the agent learns the method, path, route or status of a
+ * request. Each takes its arguments in the registers of Go's ABIInternal (from Go 1.17 on).
  */
 #ifndef HOOKS_REQUEST_FUNCTIONS_H
 #define HOOKS_REQUEST_FUNCTIONS_H

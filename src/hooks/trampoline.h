@@ -1,6 +1,6 @@
 /*
- * Where the jumps lead that must keep their last byte (inject/code_page.h): pages of our own,
- * chosen in memory that is free.
+ * Chooses free memory for trampoline pages: the targets of jumps whose last byte must not change
+ * (inject/code_page.h).
  */
 #ifndef HOOKS_TRAMPOLINE_H
 #define HOOKS_TRAMPOLINE_H

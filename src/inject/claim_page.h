@@ -1,4 +1,4 @@
-/* The page by which a gospect that is at work in a process is known: inject/claim.h. */
+/* The page in a process that shows that a gospect is at work there: inject/claim.h. */
 #ifndef INJECT_CLAIM_PAGE_H
 #define INJECT_CLAIM_PAGE_H
 

@@ -1,15 +1,15 @@
 /*
- * The code page: what a probe site jumps to, and the head by which all of it is found again.
+ * The code page: the stubs to which probe sites jump, and a head that describes them.
  *
- * The page is the one thing that stays in the target when tracing has ended, so that a thread that
- * was on its way out of a stub finds its way. It begins with a head that says what was changed and
- * where: from it, a later gospect undoes what a killed one has left. With many probe sites it is
- * several pages. The stubs are made, and described, in hooks/stub.h.
+ * This page stays in the target after a trace, because a thread may still be in the last
+ * instructions of a stub. The head says what was changed and where: with it, a later gospect
+ * removes what a killed one has left. With many probe sites there are several pages. hooks/stub.h
+ * makes the stubs.
  *
- * Trampoline pages lead to stubs. Where, on amd64, the instruction has four bytes alone, the fifth
- * of the jump is the first of the next instruction, to which a function may return: it has to stay
- * what it is. It is the highest byte of the jump's distance, so the jump leads to where that takes
- * it, within 16 MB.
+ * Trampoline pages contain jumps to stubs. On amd64, some instructions have only four bytes. The
+ * fifth byte of the jump is then the first byte of the next instruction, to which a function may
+ * return, so it must not change. It is the highest byte of the jump's distance. So it decides, to
+ * within 16 MB, where the jump leads: to a trampoline page that lies there.
  */
 #ifndef INJECT_CODE_PAGE_H
 #define INJECT_CODE_PAGE_H

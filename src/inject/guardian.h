@@ -1,16 +1,16 @@
 /*
- * The guardian takes the agent out when the surgeon cannot. It is a separate process, forked before
- * the target is touched. It sleeps until the surgeon has ended without a clean detach; then it
- * removes the agent. While the target lives but cannot be stopped (frozen, under a debugger,
- * waiting for a disk), it tries again.
+ * The guardian removes the agent if the surgeon cannot. It is a separate process, forked before the
+ * target is touched. It sleeps until the surgeon has ended without a clean detach; then it removes
+ * the agent. If the target lives but cannot be stopped (frozen, under a debugger, waiting for a
+ * disk), it tries again.
  *
- * It has a session of its own, ignores all signals, and has nothing open but what it needs to reach
- * the target, so readers of gospect's output see its end. It does the same for a surgeon that
- * SIGSTOP has stopped while it held the target's threads: that one goes on until it has let go of
- * them. And it gives back priorities that gospect had lent to threads of the target
+ * It has a session of its own and ignores all signals. It has only those files open that it needs
+ * to reach the target, so readers of gospect's output see its end. If SIGSTOP stops a surgeon that
+ * holds threads of the target, the guardian resumes the surgeon until it has released them. The
+ * guardian also takes back priorities that gospect had lent to threads of the target
  * (inject/priority.h).
  *
- * There is one for the process.
+ * A process has one guardian.
  */
 #ifndef INJECT_GUARDIAN_H
 #define INJECT_GUARDIAN_H
@@ -21,7 +21,8 @@
 #include "base/error.h"
 #include "inject/surgeon.h"
 
-/* Forks it. It knows what the surgeon knows now, and sees the final originals. */
+/* Forks it, with the surgeon's present state. It also sees the original code that the surgeon finds
+ * later. */
 struct error *guardian_start(const struct surgeon *s) must_check;
 
 #endif

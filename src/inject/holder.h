@@ -1,17 +1,17 @@
 /*
- * Holds a program that was just started at the one place where its runtime is set up and none of
- * its own code has run.
+ * Holds a program that was just started, at the point where its runtime is set up and none of its
+ * own code has run.
  *
- * A process of its own does it, the holder, for gospect may give up its privilege meanwhile. It
- * traces the child (ptrace) from before exec on and parses nothing: when the child has called exec,
- * gospect looks what program that is, and says at which address it is to be held. There the holder
- * has it stop, and puts a jump to itself (two bytes) in the place of the instruction. Then it is
- * untraced: the thread goes round, so that the agent can be put in, or samples be taken. Letting it
- * go is to put the instruction back, while the thread is stopped.
+ * A separate process does this: the holder. gospect itself may give up its privilege meanwhile. The
+ * holder traces the child (ptrace) from before exec on, and parses nothing. After the exec, gospect
+ * finds out which program it is, and tells the holder at which address to hold it. The holder stops
+ * the program there, replaces the instruction by a jump to itself (two bytes), and detaches. The
+ * thread then loops, so that gospect can install the agent or take samples. To release the program,
+ * the holder stops the thread and restores the instruction.
  *
- * The place is one to which only the process's first thread comes. A program that exec has made of
- * something else than Go runs on, and the holder waits for the next exec. When gospect ends,
- * however it ends, the holder lets go; a program that the holder cannot trace is not held.
+ * Only the first thread of the process comes to that address. If the program is not Go, it runs on,
+ * and the holder waits for the next exec. When gospect ends in any way, the holder releases the
+ * program. A program that the holder cannot trace is not held.
  */
 #ifndef INJECT_HOLDER_H
 #define INJECT_HOLDER_H
@@ -32,9 +32,10 @@ struct holder;
  * held, and nothing was changed. */
 struct error *holder_start(pid_t child, struct holder **ret) must_check;
 
-/* Waits until the child has called exec, and stands where it begins: for `ms` at most. */
+/* Waits for at most `ms` until the child has called exec and is stopped at its first instruction.
+ * */
 bool holder_await_exec(struct holder *h, int ms);
-/* It is not to be held: it runs on. */
+/* Lets the program run on without holding it. */
 void holder_pass(struct holder *h);
 /* It runs on to this address, and is held there: true. Waits for `ms` at most; false: it ended,
  * called exec, or was let go. */

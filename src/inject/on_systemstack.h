@@ -1,6 +1,6 @@
 /*
- * The functions of goroutines that have called systemstack(), so that their threads are on g0: any
- * number of calls may lie between such a function and where its thread is.
+ * The functions of goroutines whose threads are on g0, because they have called systemstack(). Any
+ * number of calls may lie between such a function and the pc of its thread.
  */
 #ifndef INJECT_ON_SYSTEMSTACK_H
 #define INJECT_ON_SYSTEMSTACK_H

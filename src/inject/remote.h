@@ -1,10 +1,10 @@
 /*
  * System calls made by a thread of the target.
  *
- * The thread is one that sleeps in a system call. It is stopped, made to do ours instead, and put
- * back to where it was. Should we be killed in between, it still gets there: a signal frame that
- * holds its registers lies on its signal stack, and the place that it returns to after the system
- * call is the runtime's own sigreturn, or that of the kernel's vDSO.
+ * gospect chooses a thread that sleeps in a system call, stops it, lets it make other system calls,
+ * and then restores its registers. If gospect is killed in between, the thread still continues
+ * where it was: a signal frame with its registers lies on its signal stack, and the system call
+ * returns to the runtime's own sigreturn, or to that of the kernel's vDSO.
  */
 #ifndef INJECT_REMOTE_H
 #define INJECT_REMOTE_H

@@ -1,19 +1,19 @@
 /*
- * One point in time of the target's memory, for who reads all of it.
+ * The target's memory at one point in time, for code that reads all of it.
  *
- * A thread of the target makes a copy of the process (fork) while all threads are stopped. They
- * run on as soon as the kernel has copied the page tables. The copy is born stopped and never runs:
- * gospect reads it, and then kills it. Where a fork is not possible the threads stay stopped while
+ * A thread of the target makes a copy of the process (fork) while all threads are stopped. They run
+ * on as soon as the kernel has copied the page tables. The copy starts stopped and never runs:
+ * gospect reads it, and then kills it. If a fork is not possible, the threads stay stopped while
  * gospect reads.
  *
  * The copy shares the target's descriptors, so a file that the target closes is closed. It has no
- * exit signal: the target's wait(2) does not see it, and no SIGCHLD comes. It has to be waited for
- * by the target, with __WALL: a thread of the target does that for us (inject/forks.h). Until then
- * it is a zombie. If gospect is killed its tracer is gone: the kernel kills the copy, and the
- * guardian does the rest.
+ * exit signal: the target's wait(2) does not see it, and no SIGCHLD comes. Only the target can wait
+ * for it, with __WALL: a thread of the target does that for gospect (inject/forks.h). Until then
+ * the copy is a zombie. If gospect is killed, the kernel kills the copy, and the guardian has the
+ * target wait for it.
  *
- * When memory runs out, the kernel kills the copy first. Its pages that the target writes to are
- * copied, by the target and for it.
+ * When memory runs out, the kernel kills the copy first. Each page that the target writes to
+ * meanwhile is copied, in the time and in the cgroup of the target.
  */
 #ifndef INJECT_SNAPSHOT_H
 #define INJECT_SNAPSHOT_H

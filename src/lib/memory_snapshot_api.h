@@ -1,4 +1,4 @@
-/* The snapshot that a handle reads, for who closes the handle. */
+/* The snapshot that a handle reads, for the code that closes the handle. */
 #ifndef LIB_MEMORY_SNAPSHOT_API_H
 #define LIB_MEMORY_SNAPSHOT_API_H
 

@@ -1,7 +1,7 @@
 /*
- * What looks from outside see of conditions: how many goroutines there are, and for how long each
- * one has stood where it stands. Between two looks a goroutine that did not run keeps its record,
- * so its wait is at least as old as the first look that found it there.
+ * Checks conditions by looks from outside: the number of goroutines, and how long each has been
+ * where it is. A goroutine that did not run between two looks keeps its record, so its wait is at
+ * least as old as the first look that found it there.
  */
 #ifndef LIB_WATCH_LOOKS_H
 #define LIB_WATCH_LOOKS_H

@@ -1,12 +1,12 @@
-/* Which processes are pushed, and their workers: found again and again, as processes come and go.
- */
+/* Finds the processes to push, again and again as processes come and go, and keeps a worker for
+ * each. */
 #ifndef PUSH_PUSH_TARGETS_H
 #define PUSH_PUSH_TARGETS_H
 
 #include "base/strbuf.h"
 #include "push/push_worker.h"
 
-/* Any of these. */
+/* A process is wanted if one of these matches. */
 struct push_wanted {
 	bool host;                /* all Go processes */
 	const char *const *names; /* of programs or processes; NULL-terminated, or NULL */

@@ -3,8 +3,9 @@
  * then come the objects that they lead to, by address. Each object is read once, while the target
  * runs on.
  *
- * Pointers to the g of a goroutine count only where they are its own: the runtime's list of all
- * goroutines and the waiters of a channel would else hold what each goroutine holds.
+ * A pointer to the g of a goroutine counts only if it belongs to that goroutine. Otherwise the
+ * runtime's list of all goroutines, and the waiters of a channel, would hold what each goroutine
+ * holds.
  */
 #ifndef RETAINED_OBJECT_GRAPH_H
 #define RETAINED_OBJECT_GRAPH_H

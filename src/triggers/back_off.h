@@ -1,6 +1,7 @@
 /*
- * How often a condition that is true again and again is told: after an incident it rests, twice as
- * long each time, up to an hour, until it was not true for the length of its first rest.
+ * How often a condition is reported that is true again and again. After an incident it is ignored
+ * for a time, the rest. If it is true again then, the rest doubles, up to an hour. When it was
+ * false for the length of its first rest, the rest is that long again.
  */
 #ifndef TRIGGERS_BACK_OFF_H
 #define TRIGGERS_BACK_OFF_H
@@ -14,7 +15,7 @@ struct back_off {
 	uint64_t last; /* when it was true the last time; 0: never */
 };
 
-/* It is true now. Whether that may be told. */
+/* The condition is true now. Returns whether to report that. */
 bool back_off_allows(struct back_off *b, uint64_t now, uint64_t first_rest);
 
 /* Whether a level has risen above its limit. It must fall to 95 % of that before it can rise again.

@@ -1,11 +1,11 @@
 /*
- * Watches a trace's steps for what conditions name. It stands between the model and the writer, and
- * hands on each step.
+ * Checks the steps of a trace for conditions. It gets each step from the model and passes it on to
+ * the writer.
  *
- * What lasts - a request, a wait - counts when it ends, so that the file has all of it, or when
- * half of the flight has passed, so that the file still has its beginning. After an incident a
- * condition rests for the length of a flight, so that files do not overlap. While it is true again
- * and again, it rests twice as long each time, up to an hour.
+ * A request or a wait counts when it ends, so that the file has all of it. If it lasts longer than
+ * half of the flight, it counts at that time, so that the file still has its beginning. After an
+ * incident a condition is ignored for the length of a flight, so that files do not overlap. If it
+ * is true again then, this time doubles, up to an hour.
  */
 #ifndef TRIGGERS_WATCH_H
 #define TRIGGERS_WATCH_H

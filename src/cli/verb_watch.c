@@ -20,6 +20,10 @@ enum { KEY_WHEN = 0x6000, KEY_DO, KEY_KEEP, KEY_HOST, KEY_EVERY, KEY_REST };
 /* With --host: how often gospect looks for new processes. */
 #define HOST_NS 10000000000ull
 #define POLL_MS 200
+/* How long lookers may take to end. */
+#define LEAVE_NS 5000000000ull
+/* Of one looker: more are not said. */
+#define MOST_REMARKS 64
 /* The library's: seconds. */
 #define USUAL_REST 60
 
@@ -247,14 +251,17 @@ static void take_message(struct watch_verb *v, struct looker *l)
 				  m.word, m.text);
 		break;
 	case LOOKER_REMARK:
-		say("process %d (%s): %s", l->target, l->name, m.text);
+		if (l->remarks++ < MOST_REMARKS)
+			say("process %d (%s): %s", l->target, l->name, m.text);
 		break;
 	case LOOKER_FAILED:
 		say("process %d (%s): %s", l->target, l->name, m.text);
 		v->failed++;
+		looker_end(l);
 		break;
 	case LOOKER_ENDED:
 		say_end(v, l, &m.info);
+		looker_end(l);
 		break;
 	default:
 		looker_end(l);
@@ -286,28 +293,42 @@ static struct error *must_check wait_for_messages(struct watch_verb *v)
 	return NULL;
 }
 
-/* Lookers got the signal too, or get it now; their last words are read. */
-static void end_all(struct watch_verb *v)
+/* Lookers got the signal too, or get it now; their last words are read. One that does not end, or
+ * does not stop talking, is ended. */
+static struct error *must_check end_all(struct watch_verb *v)
 {
+	uint64_t deadline = clock_now() + LEAVE_NS;
+	struct error *err = NULL;
+
 	for (size_t i = 0; i < v->count; i++)
 		if (v->lookers[i].from >= 0)
 			kill(v->lookers[i].child, SIGTERM);
-	for (size_t i = 0; i < v->count; i++)
-		while (v->lookers[i].from >= 0)
-			take_message(v, &v->lookers[i]);
+	while (!err && alive(v) && clock_now() < deadline)
+		err = wait_for_messages(v);
+	for (size_t i = 0; i < v->count; i++) {
+		if (v->lookers[i].from >= 0)
+			say("process %d (%s): gospect stopped reading it, because that took too long",
+			    v->lookers[i].target, v->lookers[i].name);
+		looker_end(&v->lookers[i]);
+	}
+	return err;
 }
 
 static struct error *must_check watch(struct watch_verb *v)
 {
-	struct error *err = find_processes(v);
+	struct error *err = find_processes(v), *end;
 
 	while (!err && !stop_requested && (alive(v) || v->target.host)) {
 		err = wait_for_messages(v);
 		if (!err && v->target.host)
 			err = find_host(v);
 	}
-	end_all(v);
-	return err == &error_stopped ? NULL : err;
+	end = end_all(v);
+	if (err && err != &error_stopped) {
+		error_destroy(end);
+		return err;
+	}
+	return end;
 }
 
 static struct error *must_check check(struct watch_verb *v)

@@ -3,17 +3,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gospect/confine.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/process_file.h"
 #include "cli/stop.h"
+
+/* How long a killed looker may take to end. */
+#define REAP_MS 1000
 
 _Static_assert(sizeof(struct looker_message) <= 4096, "a pipe keeps so much together");
 
@@ -155,16 +160,23 @@ bool looker_read(struct looker *l, struct looker_message *ret)
 	return true;
 }
 
+/* It only reads, so nothing is lost. One that the kernel does not let die is left behind. */
+static void end_child(pid_t pid)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	kill(pid, SIGKILL);
+	for (int ms = 0; ms < REAP_MS && !waitpid(pid, NULL, WNOHANG); ms++)
+		nanosleep(&pause, NULL);
+}
+
 void looker_end(struct looker *l)
 {
 	if (l->from >= 0)
 		close(l->from);
 	l->from = -1;
-	if (l->child > 0) {
-		kill(l->child, SIGTERM);
-		while (waitpid(l->child, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	if (l->child > 0)
+		end_child(l->child);
 	l->child = 0;
 	free(take_ptr(l->name));
 }

@@ -17,6 +17,7 @@ struct looker {
 	char *name;     /* of the target's program */
 	uint64_t since; /* when `incidents` began to count */
 	size_t incidents;
+	size_t remarks;
 };
 
 enum looker_kind { LOOKER_INCIDENT, LOOKER_REMARK, LOOKER_FAILED, LOOKER_ENDED };

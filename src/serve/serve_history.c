@@ -13,6 +13,8 @@
 
 /* A worker that has ended is started again after this time. */
 #define RETRY_NS 10000000000ull
+/* One that says nothing for so long is stuck. It speaks every 10 s. */
+#define SILENCE_NS 60000000000ull
 
 static const char *const state_names[] = {"running", "runnable", "syscall", "waiting"};
 
@@ -44,6 +46,7 @@ static bool start(struct serve_history *h, struct serve_past *p, int keeper)
 	p->stream = (struct serve_stream){.fd = fds[SERVE_FD_DATA]};
 	p->leash = fds[SERVE_FD_LEASH];
 	p->size = 0;
+	p->heard_ns = clock_now();
 	epoll_ctl(h->epoll, EPOLL_CTL_ADD, p->stream.fd, &event);
 	return true;
 }
@@ -57,6 +60,9 @@ static void stop(struct serve_past *p)
 
 bool serve_history_tend(struct serve_history *h, int keeper)
 {
+	for (size_t i = 0; i < h->count; i++)
+		if (h->pasts[i].leash >= 0 && clock_now() > h->pasts[i].heard_ns + SILENCE_NS)
+			stop(&h->pasts[i]);
 	for (size_t i = 0; i < h->count; i++)
 		if (h->pasts[i].leash < 0 && clock_now() > h->pasts[i].retry_ns &&
 		    !start(h, &h->pasts[i], keeper))
@@ -104,6 +110,7 @@ static enum serve_read take(struct serve_past *p)
 		return SERVE_READ_SOME;
 	memcpy(&beat, p->bytes, sizeof(beat));
 	p->size = 0;
+	p->heard_ns = clock_now();
 	serve_past_add(p, &beat);
 	return SERVE_READ_SOME;
 }

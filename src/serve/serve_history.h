@@ -17,6 +17,7 @@ struct serve_past {
 	uint8_t bytes[sizeof(struct serve_beat)]; /* of the beat that is being read */
 	size_t size;
 	uint64_t retry_ns;                            /* when a worker may be started again */
+	uint64_t heard_ns;                            /* when it began, or sent a beat */
 	struct serve_beat beats[SERVE_HISTORY_BEATS]; /* a ring */
 	size_t count, next;
 	struct serve_beat total; /* since the start */
@@ -30,7 +31,8 @@ struct serve_history {
 
 /* For these processes; those beyond SERVE_HISTORY_MOST are left out. False: no memory. */
 bool serve_history_init(struct serve_history *h, const int32_t *pids, size_t count, int epoll);
-/* Starts the workers that are missing. False: the keeper is gone. */
+/* Starts the workers that are missing, and others for those that say nothing any more, which the
+ * keeper ends. False: the keeper is gone. */
 bool serve_history_tend(struct serve_history *h, int keeper);
 /* Whether an event's pointer is that of a past; then it was read. */
 bool serve_history_event(struct serve_history *h, const void *what);

@@ -28,6 +28,10 @@
 #define PATIENCE_SECONDS 300
 /* How long workers may take to end when all ends: a trace is decoded. */
 #define LEAVE_SECONDS 20
+/* The HTTP process has nothing to finish. */
+#define FRONT_SECONDS 2
+/* One that the kernel does not let die is left behind after this time. */
+#define REAP_SECONDS 2
 #define BACKLOG 128
 #define LOOK_MS 200
 /* The least memory of a worker, on a machine with enough. */
@@ -181,6 +185,14 @@ static bool all_have_ended(const struct keeper *k)
 
 /* ---- workers ---- */
 
+/* The front asks for another one when it hears nothing of it. */
+static void end_watcher(struct keeper *k, pid_t target)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(k->workers); i++)
+		if (k->workers[i].watches && k->workers[i].target == target)
+			k->workers[i].deadline_ns = 0;
+}
+
 /* Watchers do not count as work of their process. */
 static struct serve_worker *find_room(struct keeper *k, pid_t target, bool watches)
 {
@@ -297,6 +309,8 @@ static bool serve_one(struct keeper *k)
 
 	if (received <= 0)
 		return false;
+	if (request.kind == SERVE_WATCH)
+		end_watcher(k, request.pid);
 	reap(k);
 	if (!is_served(k, request.pid) || (request.kind == SERVE_TRACE && !k->options->traces))
 		return answer(k, 404, NULL);
@@ -324,25 +338,35 @@ static struct error *must_check serve(struct keeper *k, bool *ret_ended)
 	return NULL;
 }
 
-/* The front ends with its socket, and its end closes the leashes of all workers. */
-static void end_all(struct keeper *k)
+/* Until all have ended. */
+static void await_all(struct keeper *k)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
-	uint64_t deadline = clock_now() + LEAVE_SECONDS * 1000000000ull;
+	uint64_t began = clock_now(), seconds = 0;
 
-	if (k->link >= 0)
-		close(k->link);
-	if (k->listener >= 0)
-		close(k->listener);
-	for (bool any = true; any; nanosleep(&pause, NULL)) {
+	for (bool any = true; any && seconds < LEAVE_SECONDS + REAP_SECONDS;
+	     nanosleep(&pause, NULL)) {
+		seconds = (clock_now() - began) / 1000000000;
 		any = k->front > 0;
+		if (k->front > 0 && seconds >= FRONT_SECONDS)
+			kill(k->front, SIGKILL);
 		for (size_t i = 0; i < ARRAY_SIZE(k->workers); i++) {
-			if (clock_now() > deadline)
+			if (seconds >= LEAVE_SECONDS)
 				k->workers[i].deadline_ns = 0;
 			any |= k->workers[i].pid != 0;
 		}
 		reap(k);
 	}
+}
+
+/* The front ends with its socket, and its end closes the leashes of all workers. */
+static void end_all(struct keeper *k)
+{
+	if (k->link >= 0)
+		close(k->link);
+	if (k->listener >= 0)
+		close(k->listener);
+	await_all(k);
 	for (size_t i = 0; k->pidfds && i < k->options->pid_count; i++)
 		cleanup_close(&k->pidfds[i]);
 	free(k->pidfds);

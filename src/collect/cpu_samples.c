@@ -24,14 +24,15 @@
 #define LATE_NS 1000000ull
 #define MOST_WAITING ((16u << 20) / sizeof(struct waiting_sample))
 #define MOST_WORDS ((16u << 20) / sizeof(uint64_t))
-/* With so many words of stacks, all are forgotten once no sample waits. */
+/* When the unwinder knows stacks of so many words, all are forgotten. */
 #define MANY_WORDS (MOST_WORDS / 2)
 
 struct waiting_sample {
 	uint64_t ns;
 	uint64_t thread;
 	uint64_t start_pc;
-	size_t words; /* where those of its stack begin; their number is the first */
+	uint32_t stack;      /* its number, as long as it is fresh */
+	uint32_t word_count; /* of its stack, when it waits */
 	bool no_goroutine;
 };
 
@@ -40,7 +41,8 @@ struct cpu_samples {
 	struct oncpu_sampler *sampler;
 	struct stacks *stacks;
 	const struct image *img;
-	struct map places; /* stack -> where its words begin + 1 */
+	struct map known; /* stacks whose C functions have names */
+	size_t known_words;
 	struct waiting_sample *fresh;
 	size_t fresh_count;
 	size_t fresh_capacity;
@@ -54,8 +56,9 @@ struct cpu_samples {
 	size_t begin; /* those before it were taken */
 	size_t end;
 	size_t capacity;
-	uint64_t *words;
-	size_t word_count;
+	uint64_t *words; /* of the stacks of those that wait, in their order */
+	size_t word_begin;
+	size_t word_end;
 	size_t word_capacity;
 	struct c_functions c_functions; /* of all stacks; the sampling thread adds to it */
 	uint64_t wanted_ns;
@@ -105,18 +108,32 @@ static bool name_c(struct cpu_samples *c, uint32_t number)
 	return added;
 }
 
+static struct error *must_check meet(struct cpu_samples *c, uint32_t number)
+{
+	uint64_t *known = map_at(&c->known, number);
+
+	if (!known || (!*known && !name_c(c, number)))
+		return &error_no_memory;
+	if (!*known)
+		c->known_words += stacks_get(c->stacks, number).count;
+	*known = 1;
+	return NULL;
+}
+
 static struct error *take_fresh(void *arg, const struct oncpu_thread_sample *sample)
 {
 	struct cpu_samples *c = arg;
+	struct error *err = meet(c, sample->stack);
 
-	if (!array_reserve(&c->fresh, &c->fresh_capacity, c->fresh_count + 1) ||
-	    (!map_find(&c->places, sample->stack) && !name_c(c, sample->stack)))
-		return &error_no_memory;
+	if (!err && !array_reserve(&c->fresh, &c->fresh_capacity, c->fresh_count + 1))
+		err = &error_no_memory;
+	if (err)
+		return err;
 	c->fresh[c->fresh_count++] = (struct waiting_sample){
 		.ns = sample->time,
 		.thread = sample->thread,
 		.start_pc = sample->start_pc,
-		.words = sample->stack,
+		.stack = sample->stack,
 		.no_goroutine = sample->no_goroutine,
 	};
 	return NULL;
@@ -129,56 +146,54 @@ static int by_time(const void *a, const void *b)
 	return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* Where the words of the stack are, under the lock; false: there is no room for them. */
-static bool place_of(struct cpu_samples *c, uint32_t number, size_t *ret)
+/* Moves what waits to the beginning, where more was taken than waits. */
+static void close_gap(struct cpu_samples *c)
 {
-	struct stack stack = stacks_get(c->stacks, number);
-	uint64_t *place = map_at(&c->places, number);
-	size_t end = c->word_count + 1 + stack.count;
+	size_t samples = c->end - c->begin, words = c->word_end - c->word_begin;
 
-	if (!place)
-		return false;
-	if (!*place) {
-		if (end > MOST_WORDS || !array_reserve(&c->words, &c->word_capacity, end)) {
-			map_remove(&c->places, number);
-			return false;
-		}
-		*place = c->word_count + 1;
-		c->words[c->word_count] = stack.count;
-		if (stack.count)
-			memcpy(c->words + c->word_count + 1, stack.pcs, stack.count * 8ul);
-		c->word_count = end;
+	if (c->begin > samples) {
+		memmove(c->waiting, c->waiting + c->begin, samples * sizeof(*c->waiting));
+		c->begin = 0;
+		c->end = samples;
 	}
-	*ret = *place - 1;
-	return true;
+	if (c->word_begin > words) {
+		memmove(c->words, c->words + c->word_begin, words * sizeof(*c->words));
+		c->word_begin = 0;
+		c->word_end = words;
+	}
+}
+
+static bool make_room(struct cpu_samples *c, size_t words)
+{
+	close_gap(c);
+	return c->end - c->begin < MOST_WAITING &&
+	       c->word_end - c->word_begin + words <= MOST_WORDS &&
+	       array_reserve(&c->waiting, &c->capacity, c->end + 1) &&
+	       array_reserve(&c->words, &c->word_capacity, c->word_end + words + 1);
 }
 
 /* Adds a sample to those that wait, under the lock. */
 static void put(struct cpu_samples *c, struct waiting_sample *sample)
 {
-	bool fits = c->end - c->begin < MOST_WAITING;
+	struct stack stack = stacks_get(c->stacks, sample->stack);
 
-	if (c->begin && c->end == c->capacity) {
-		memmove(c->waiting, c->waiting + c->begin,
-			(c->end - c->begin) * sizeof(*c->waiting));
-		c->end -= c->begin;
-		c->begin = 0;
-	}
-	fits = fits && place_of(c, sample->words, &sample->words) &&
-	       array_reserve(&c->waiting, &c->capacity, c->end + 1);
 	c->stats.samples++;
-	c->stats.lost += !fits;
-	if (fits)
-		c->waiting[c->end++] = *sample;
+	if (!make_room(c, stack.count)) {
+		c->stats.lost++;
+		return;
+	}
+	if (stack.count)
+		memcpy(c->words + c->word_end, stack.pcs, stack.count * sizeof(*c->words));
+	c->word_end += stack.count;
+	sample->word_count = stack.count;
+	c->waiting[c->end++] = *sample;
 }
 
-/* Hands over the samples up to this time; later ones stay, because earlier ones may still come.
- * True: stacks are to be forgotten. */
-static bool publish(struct cpu_samples *c, uint64_t seen_ns)
+/* Hands over the samples up to this time; later ones stay, because earlier ones may still come. */
+static void publish(struct cpu_samples *c, uint64_t seen_ns)
 {
 	struct oncpu_stats stats = oncpu_sampler_stats(c->sampler);
 	size_t count = 0;
-	bool many;
 
 	if (c->fresh_count)
 		qsort(c->fresh, c->fresh_count, sizeof(*c->fresh), by_time);
@@ -187,32 +202,51 @@ static bool publish(struct cpu_samples *c, uint64_t seen_ns)
 		put(c, &c->fresh[count]);
 	c->seen_ns = seen_ns;
 	c->stats.threads_unseen = stats.threads_unseen;
-	many = c->word_count > MANY_WORDS && c->begin == c->end && count == c->fresh_count;
-	if (many) {
-		c->word_count = 0;
-		map_release(&c->places);
-	}
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	c->fresh_count -= count;
 	if (c->fresh_count)
 		memmove(c->fresh, c->fresh + count, c->fresh_count * sizeof(*c->fresh));
-	return many;
 }
 
-static struct error *forget_stacks(struct cpu_samples *c)
+static struct stacks *new_stacks(const struct image *img)
+{
+	struct stacks *stacks = stacks_create(&img->functions, img->machine);
+
+	if (stacks)
+		stacks_limit(stacks, MOST_WORDS);
+	return stacks;
+}
+
+static void lose_fresh(struct cpu_samples *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->stats.lost += c->fresh_count;
+	pthread_mutex_unlock(&c->lock);
+	c->fresh_count = 0;
+}
+
+/* Keeps those of fresh samples. */
+static struct error *must_check forget_stacks(struct cpu_samples *c)
 {
 	struct stacks *before = c->stacks;
-	struct error *err;
+	_cleanup_stacks_ struct stacks *unused = new_stacks(c->img);
+	struct error *err = unused ? NULL : &error_no_memory;
 
-	c->stacks = stacks_create(&c->img->functions, c->img->machine);
-	if (!c->stacks) {
-		c->stacks = before;
-		return &error_no_memory;
+	for (size_t i = 0; !err && i < c->fresh_count; i++) {
+		struct stack stack = stacks_get(before, c->fresh[i].stack);
+
+		err = stacks_intern(unused, stack.pcs, stack.count, &c->fresh[i].stack);
 	}
-	err = oncpu_sampler_use_stacks(c->sampler, c->stacks);
-	stacks_destroy(before);
-	return err;
+	if (err) {
+		lose_fresh(c);
+		return err;
+	}
+	c->stacks = unused;
+	unused = before;
+	map_release(&c->known);
+	c->known_words = 0;
+	return oncpu_sampler_use_stacks(c->sampler, c->stacks);
 }
 
 /* False: sampling has failed. */
@@ -221,7 +255,8 @@ static bool drain(struct cpu_samples *c, bool last)
 	uint64_t now = clock_now();
 	struct error *err = oncpu_sampler_drain(c->sampler);
 
-	if (publish(c, last ? UINT64_MAX : now - LATE_NS) && !err)
+	publish(c, last ? UINT64_MAX : now - LATE_NS);
+	if (!err && c->known_words > MANY_WORDS)
 		err = forget_stacks(c);
 	return !error_dropped(err);
 }
@@ -314,7 +349,7 @@ struct error *cpu_samples_open(struct target *t, const struct image *img,
 	c->drain_ns = DRAIN_SAMPLES / hz * 1e9;
 	if (c->drain_ns > DRAIN_NS)
 		c->drain_ns = DRAIN_NS;
-	c->stacks = stacks_create(&img->functions, img->machine);
+	c->stacks = new_stacks(img);
 	err = c->stacks ? open_sampler(c, t, lay, hz) : &error_no_memory;
 	if (!err)
 		err = start(c);
@@ -360,12 +395,13 @@ bool cpu_samples_take(struct cpu_samples *c, uint64_t ns, struct taken_sample *r
 	s = c->begin < c->end ? &c->waiting[c->begin] : NULL;
 	taken = s && s->ns <= ns;
 	if (taken) {
-		count = c->words[s->words];
+		count = s->word_count;
 		taken = array_reserve(&c->copy, &c->copy_capacity, count + 1);
 		c->begin++;
+		c->word_begin += count;
 	}
 	if (taken) {
-		memcpy(c->copy, c->words + s->words + 1, count * 8ul);
+		memcpy(c->copy, c->words + c->word_begin - count, count * 8ul);
 		*ret = (struct taken_sample){s->ns,   s->thread, s->start_pc,
 					     c->copy, count,     s->no_goroutine};
 	}
@@ -418,7 +454,7 @@ void cpu_samples_close(struct cpu_samples *c)
 	cpu_samples_stop(c);
 	oncpu_sampler_close(c->sampler);
 	stacks_destroy(c->stacks);
-	map_release(&c->places);
+	map_release(&c->known);
 	c_functions_release(&c->c_functions);
 	free(c->fresh);
 	free(c->waiting);

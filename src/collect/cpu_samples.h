@@ -6,7 +6,7 @@
  * all samples up to an event are there before that event is given out: cpu_samples_fetch().
  *
  * Memory is bounded: samples wait in 16 MB, and their stacks in another 16 MB. What does not fit is
- * dropped and counted.
+ * dropped and counted. The unwinder forgets its stacks when they have 8 MB.
  */
 #ifndef COLLECT_CPU_SAMPLES_H
 #define COLLECT_CPU_SAMPLES_H

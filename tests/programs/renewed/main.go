@@ -20,6 +20,7 @@ var (
 	sleepers = flag.Int("sleepers", 3000, "goroutines that sleep under a new stack and label each time")
 	nap      = flag.Duration("nap", 20*time.Millisecond, "for how long they sleep")
 	starters = flag.Int("starters", 2, "goroutines that start others all the time")
+	spinners = flag.Int("spinners", 0, "goroutines that compute, for a millisecond under each stack")
 	begun    atomic.Int64
 )
 
@@ -58,6 +59,15 @@ func sleep() {
 	}
 }
 
+func spin() {
+	for {
+		left(rand.Uint64(), 30, func() {
+			for end := time.Now().Add(time.Millisecond); time.Now().Before(end); {
+			}
+		})
+	}
+}
+
 func start() {
 	for {
 		done := make(chan bool, 100)
@@ -80,6 +90,9 @@ func main() {
 	}
 	for i := 0; i < *starters; i++ {
 		go start()
+	}
+	for i := 0; i < *spinners; i++ {
+		go spin()
 	}
 	fmt.Println("ready", os.Getpid())
 	for {

@@ -368,12 +368,16 @@ TSAN = gospect.ROOT / "build-tsan" / "src" / "collect" / "trace_probe"
 @pytest.mark.slow
 @pytest.mark.skipif(not TSAN.exists(), reason="there is no build-tsan: make tsan")
 @pytest.mark.parametrize("surgeon", [False, True])
-def test_whole_traces_have_no_race(untouched, monkeypatch, surgeon):
-    """Between the thread that collects and the one that decodes, and the two that stop many threads."""
+@pytest.mark.parametrize("hz", [0, 1000])
+def test_whole_traces_have_no_race(untouched, monkeypatch, surgeon, hz):
+    """Between the thread that collects, the one that decodes, the one that takes CPU samples, and the two that
+    stop many threads."""
     monkeypatch.setattr(tracing, "PROBE", TSAN)
+    monkeypatch.setenv("PROBE_CPU", str(hz))
     monkeypatch.setenv("TSAN_OPTIONS", "halt_on_error=0 exitcode=66 die_after_fork=0")
     program = untouched(tracing.hectic(golang.NEWEST), "-calm")
     for _ in range(3):
         probed = tracing.probe(program.pid, 2, surgeon=surgeon, timeout=100)
         assert "ThreadSanitizer" not in probed.err, probed.err
         probed.sound()
+        assert bool(hz) == bool(probed.counts["cpu_sample"])

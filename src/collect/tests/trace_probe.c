@@ -7,6 +7,8 @@
  * With PROBE_SNAPSHOT=fork or =stop it takes a snapshot of the process's memory instead, and reads
  * that for so long.
  *
+ * With PROBE_CPU=HZ it also takes CPU samples.
+ *
  * The surgeon is in this process, for tests to kill both at once; with PROBE_SURGEON it has one of
  * its own, as gospect's has.
  */
@@ -296,7 +298,8 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth,
 	static const atomic_int never;
 	struct tracer_options options = {.stack_depth = depth,
 					 .cancel = &never,
-					 .surgeon = surgeon};
+					 .surgeon = surgeon,
+					 .cpu_hz = atof(getenv("PROBE_CPU") ?: "0")};
 	static struct probe p;
 	bool starting, found;
 	struct error *err = target_open_process(pid, &t);

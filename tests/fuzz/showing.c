@@ -29,7 +29,7 @@ size_t show(struct target *t, const struct image *img, const struct golayout *la
 {
 	_cleanup_dump_ struct dump *dump = NULL;
 	/* The verb's is 64 times as much, which would only take longer. */
-	struct dump_options options = {.stack_limit = 1u << 20, .system = true};
+	struct dump_options options = {.stack_limit = 1u << 20, .system = true, .values = true};
 	size_t count;
 
 	if (error_dropped(dump_collect(t, img, lay, &options, &dump)))

@@ -3,6 +3,7 @@
 The memory of an older gospect grew with each new pair of stack and labels for as long as it looked.
 """
 
+import contextlib
 import pathlib
 import re
 import signal
@@ -18,14 +19,21 @@ from lib.process import status
 MOST_MB = 450
 
 
+@contextlib.contextmanager
+def running(*args):
+    program = subprocess.Popen([golang.build("renewed", golang.NEWEST), *args], stdout=subprocess.PIPE)
+    try:
+        assert program.stdout.readline().startswith(b"ready")
+        yield program
+    finally:
+        program.kill()
+        program.communicate()
+
+
 @pytest.fixture
 def renewed():
-    program = subprocess.Popen([golang.build("renewed", golang.NEWEST), "-sleepers=6000",
-                                "-nap=150ms", "-starters=1"], stdout=subprocess.PIPE)
-    assert program.stdout.readline().startswith(b"ready")
-    yield program
-    program.kill()
-    program.communicate()
+    with running("-sleepers=6000", "-nap=150ms", "-starters=1") as program:
+        yield program
 
 
 def megabytes(pid):
@@ -79,6 +87,25 @@ def test_top_does_not_grow(renewed):
         assert t.status(60) == 0
     print(f"{middle:.0f} MB, {end:.0f} MB")
     assert end < 1.1 * middle
+
+
+@pytest.mark.alone
+@pytest.mark.slow
+@pytest.mark.time_limit(400)
+def test_a_trace_with_cpu_samples_of_ever_new_stacks_does_not_grow(tmp_path):
+    """An older gospect kept the stacks of all CPU samples where one always waited."""
+    with running("-sleepers=0", "-starters=0", "-spinners=2") as program:
+        trace = gospect.start("trace", program.pid, "--flight", "2", "--max-size", "8", "--cpu=1000",
+                              "-o", tmp_path / "t.trace")
+        sizes = []
+        for seconds in 60, 180:
+            time.sleep(seconds)
+            sizes.append(megabytes(trace.pid))
+        trace.send_signal(signal.SIGINT)
+        err = trace.communicate(timeout=100)[1].decode()
+    assert trace.returncode == 0, err
+    print(f"{sizes[0]:.0f} MB, {sizes[1]:.0f} MB")
+    assert sizes[1] < sizes[0] + 40
 
 
 def test_a_recording_with_more_threads_than_files_says_so_before(states):

@@ -241,3 +241,38 @@ def test_parser_cannot_trace_and_tracer_parses_nothing(untouched, tmp_path, verb
     strange = [rest for rest in opened if not kernels.search(rest)]
     assert opened and not strange, strange
     assert not [rest for rest in opened if re.search(r'"(exe|.*/exe|.*map_files.*|.*/root/.*)"', rest)]
+
+
+# What reads a target in any way but as above; a file, if it writes one.
+READING = {
+    "dump": ("--values", "--locals"), "stack": ("-g", "1"), "waits": (), "leaks": ("--exact",), "memory": (),
+    "why": ("-d", "0.3"), "heap": ("--retained", "--exact"), "record": ("--children", "-d", "0.3", "-o", "r.pb.gz"),
+    "offcpu": ("--sampled", "-d", "0.3"), "watch": ("-o", "w", "--when", "goroutines > 1000000"),
+    "push": ("--to", "pyroscope", "http://127.0.0.1:9", "--spool", "spool", "--interval", "1s"),
+}
+ENDLESS = {"watch", "push"}
+QUICK = {"leaks", "record", "watch"}
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+@pytest.mark.parametrize("verb", [verb if verb in QUICK else pytest.param(verb, marks=pytest.mark.slow)
+                                  for verb in READING])
+def test_whoever_reads_a_target_is_confined_before(states, tmp_path, verb):
+    log = tmp_path / "calls"
+    limit = ("timeout", "-s", "INT", "3") if verb in ENDLESS else ()
+    subprocess.run([*limit, "strace", "-f", "-qq", "-o", log, "-e",
+                    "trace=openat,seccomp,clone,clone3,fork,vfork,process_vm_readv", gospect.BINARY, verb,
+                    "-p", str(states.pid), *READING[verb]], check=False, capture_output=True, cwd=tmp_path,
+                   timeout=100)
+    calls = Calls(log)
+    confined = {pid: i for i, (pid, name, rest) in enumerate(calls.all)
+                if name == "seccomp" and "SECCOMP_SET_MODE_FILTER" in rest and rest.endswith("= 0")}
+    since = {thread: i for pid, i in confined.items() for thread in (*calls.started_by(pid), pid)} | confined
+    # Whether one may read, some ask before, by a word.
+    reads = [(i, pid) for i, (pid, name, rest) in enumerate(calls.all) if name == "process_vm_readv"
+             and rest.startswith(f"({states.pid},") and int(rest.rpartition("= ")[2].split()[0]) > 8]
+    assert reads and confined
+    assert all(pid in since and i > since[pid] for i, pid in reads)
+    openers = {pid for pid, name, rest in calls.all if name == "openat" and '"exe"' in rest and "= -1" not in rest}
+    assert openers and not openers & set(confined)

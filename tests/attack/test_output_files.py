@@ -46,7 +46,12 @@ def is_private(file):
 @pytest.mark.parametrize("verb,name", [
     (("record", "-d", 0.2), "r.pb.gz"), (("record", "-d", 0.2), "r.html"),
     (("dump",), "d.txt"), (("dump",), "d.json"), (("stack", "-g", 1), "s.txt"),
-    (TRACE, "t.trace"), (TRACE, "t.pftrace"), ((*TRACE, "--flight", 5), "f.trace")])
+    (TRACE, "t.trace"), (TRACE, "t.pftrace"), ((*TRACE, "--flight", 5), "f.trace"),
+    (("heap", "--retained"), "h.hprof"), (("heap", "--retained"), "h.html"),
+    (("heap", "--kind", "goroutine", "-f", "debug1"), "h.txt"),
+    (("leaks", "--exact"), "l.json"), (("memory",), "m.html"), (("waits",), "w.dot"),
+    (("why", "-d", 0.5), "y.txt"), (("offcpu", "-d", 0.2, "--sampled"), "o.txt"),
+    (("record", "--children", "-d", 0.2), "c.pb.gz")])
 def test_only_the_owner_may_read_what_gospect_writes(states, tmp_path, verb, name):
     (tmp_path / name).write_text("before")
     (tmp_path / name).chmod(0o666)

@@ -75,17 +75,27 @@ VERBS = {
     "record": ["-p", "PID", "-d", "60", "-o", "r.pb.gz"], "trace": ["-p", "PID", "-d", "60", "-o", "t.trace"],
     "offcpu": ["-p", "PID", "-d", "60", "--by", "request"],
     "report": ["RECORDED/t.trace"], "symbolize": ["RECORDED/raw.pb.gz"],
+    "dump --values": ["-p", "PID", "--values", "--locals"], "waits": ["-p", "PID"], "memory": ["-p", "PID"],
+    "why": ["-p", "PID"], "leaks --exact": ["-p", "PID"], "heap --retained": ["-p", "PID"],
+    "heap --retained --exact": ["-p", "PID", "-o", "h.hprof"],
+    "record --children": ["-p", "PID", "-d", "60", "-o", "r.pb.gz"],
+    "watch": ["-p", "PID", "-o", "w", "--when", "goroutines > 1000000"],
+    "push": ["-p", "PID", "--to", "pyroscope", "http://127.0.0.1:9", "--spool", "spool"],
+    "serve": ["-p", "PID", "--listen", "127.0.0.1:0"],
+    "trace --cpu": ["-p", "PID", "-d", "60", "-o", "t.pftrace"],
 }
+QUICK = ("ps", "doctor", "dump", "stack", "record", "trace", "offcpu", "report", "symbolize", "watch", "leaks --exact")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [verb if verb in QUICK else pytest.param(verb, marks=pytest.mark.slow)
+                                  for verb in VERBS])
 def test_every_verb_obeys_a_signal_at_any_time(untouched, recorded, verb):
     """Before it handles signals, while it parses, attaches, records or writes."""
     program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
     args = [a.replace("PID", str(program.pid)).replace("RECORDED", str(recorded)) for a in VERBS[verb]]
     chance = random.Random(verb)
     for i in range(20):
-        process = gospect.start(verb, *args)
+        process = gospect.start(*verb.split(), *args)
         time.sleep(chance.random() ** 2 * 0.5)
         process.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[i % 3])
         end(process, 5)  # longer is an error

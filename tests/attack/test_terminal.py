@@ -53,7 +53,7 @@ def assert_clean(result):
     """No control character but gospect's own newlines and indentation, no line of the program's."""
     for data in (result.out, result.err.encode()):
         text = data.decode()
-        found = HIDDEN.search(re.sub("^\t", "", text, flags=re.M))
+        found = HIDDEN.search(re.sub("^\t+", "", text, flags=re.M))
         assert not found, f"{text[max(0, found.start() - 40):found.end() + 40]!r}"
         assert not any(line.lstrip().startswith(("forged", "main.forged", "1  go1.27"))
                        for line in text.splitlines())
@@ -68,7 +68,12 @@ def test_live_outputs(program):
     for args in (["dump"], ["dump", "--group"], ["dump", "--all"], ["dump", "-f", "json"],
                  ["dump", "-f", "folded"], ["dump", "--raw"], ["doctor"],
                  *(["record", "-d", 0.3, "-o", "-", "-f", f] for f in ("folded", "speedscope")),
-                 *(["offcpu", "-d", 0.3, "--by", by] for by in ("request", LABEL))):
+                 *(["offcpu", "-d", 0.3, "--by", by] for by in ("request", LABEL)),
+                 ["dump", "--values", "--locals"], ["waits"], ["waits", "-f", "dot"],
+                 ["leaks"], ["leaks", "-f", "json"],
+                 ["heap", "--retained"], ["heap", "--retained", "-f", "json"], ["memory"], ["memory", "-f", "json"],
+                 ["why", "-d", 0.3], ["why", "-d", 0.3, "--json"],
+                 ["record", "--children", "-d", 0.3, "-o", "-", "-f", "folded"]):
         result = run(*args, "-p", program.pid)
         assert result.out or result.err
         assert args[0] in ("doctor", "offcpu") or result.status == 0, result.err

@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: test-slow arm64-program asan attack cycles deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
+.PHONY: test-slow arm64-program asan attack cycles cycles-builds deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -103,9 +103,13 @@ tsan: build-tsan/build.ninja
 	@tests/run -k two_targets_in_two_threads
 	@tests/run --slow -k whole_traces_have_no_race
 
-# Attaching and detaching 2,000 times, on the oldest, a middle and the newest Go: an hour.
+# Attaching and detaching 2,000 times, on the oldest, a middle and the newest Go, and killed at each fault point.
 cycles: all
-	@TRACE_CYCLES=2000 ALL_VERSIONS=1 tests/run --slow -k 'many_times or settings'
+	@TRACE_CYCLES=$${TRACE_CYCLES:-2000} tests/run -k 'attaching_and_detaching_many_times or killed_anywhere'
+
+# The same from builds with the race detector and without optimisation, and with settings of the runtime: hours.
+cycles-builds: all
+	@TRACE_CYCLES=$${TRACE_CYCLES:-2000} tests/run -k 'from_every_build_many_times or settings'
 
 # All fuzz targets at once, each for FUZZ_SECONDS (an hour), then one table.
 fuzz: build-fuzz/build.ninja

@@ -3,51 +3,30 @@
  * frame (hooks/probe_site.h). Nothing is written to the stack that the thread is on: goroutines
  * have little room. The thread's XMM registers are not touched.
  */
-#include "hooks/stub.h"
+#include "hooks/stub_code.h"
 
 #include <stddef.h>
 #include <string.h>
 
 #include "agent/blob.h"
 
-/* The largest stub; and the size of the common code, with the excess of the larger stubs of
- * casgstatus and system calls. */
-#define STUB_BYTES 64
-#define COMMON_BYTES 1264
-
-struct code {
-	uint8_t *page;
-	uint64_t address;
-	size_t size;
-	size_t at;
-	bool failed;
-};
-
-static void emit(struct code *c, const void *bytes, size_t n)
-{
-	if (n > c->size - c->at) {
-		c->failed = true;
-		return;
-	}
-	memcpy(c->page + c->at, bytes, n);
-	c->at += n;
-}
+const size_t stub_code_bytes = 64, stub_code_common_bytes = 1264;
 
 #define EMIT(c, ...)                                          \
 	do {                                                  \
 		static const uint8_t code_[] = {__VA_ARGS__}; \
-		emit(c, code_, sizeof(code_));                \
+		code_put(c, code_, sizeof(code_));            \
 	} while (0)
 
 static void emit32(struct code *c, uint32_t value)
 {
-	emit(c, &value, sizeof(value));
+	code_put(c, &value, sizeof(value));
 }
 
 /* Emits a 32-bit displacement; `behind` more bytes of the instruction follow it. */
 static void emit_relative(struct code *c, uint64_t to, unsigned int behind)
 {
-	int64_t distance = (int64_t)(to - (c->address + c->at + 4 + behind));
+	int64_t distance = (int64_t)(to - (code_here(c) + 4 + behind));
 
 	c->failed |= distance != (int32_t)distance;
 	emit32(c, (uint32_t)distance);
@@ -156,13 +135,13 @@ static void go_on(struct code *c, const struct code_site *site)
 {
 	int32_t distance;
 
-	emit(c, site->bytes, site->relative ?: site->length);
+	code_put(c, site->bytes, site->relative ?: site->length);
 	if (site->relative) {
 		size_t behind = site->length - site->relative - sizeof(distance);
 
 		memcpy(&distance, site->bytes + site->relative, sizeof(distance));
 		emit_relative(c, site->address + site->length + distance, behind);
-		emit(c, site->bytes + site->length - behind, behind);
+		code_put(c, site->bytes + site->length - behind, behind);
 	}
 	emit_jump(c, site->address + site->length);
 }
@@ -279,10 +258,10 @@ static void write_common(struct code *c, const struct code_head *head, const str
 {
 	size_t jumps[3], have, join;
 
-	*ret_p_in_rax = c->address + c->at;
+	*ret_p_in_rax = code_here(c);
 	EMIT(c, 0x49, 0x89, 0xc5, 0xe9); /* mov r13, rax; jmp */
 	join = emit_jump_placeholder(c);
-	*ret_own_p = c->address + c->at;
+	*ret_own_p = code_here(c);
 	load_p(c, n);
 	patch_jump(c, join);
 	take_slot(c, head, n, jumps);
@@ -357,51 +336,27 @@ static void write_syscall(struct code *c, const struct code_head *head,
 	go_on_by_common(c, head, hook, common, 0);
 }
 
-static void write_hook(struct code *c, const struct code_head *head, const struct stub_numbers *n,
-		       unsigned int hook, enum stub_p kind, const uint64_t commons[2])
+/* Of the common code. */
+enum entry { ENTRY_OWN_P, ENTRY_P_IN_RAX };
+
+void stub_code_write_common(struct code *c, const struct code_head *head,
+			    const struct stub_numbers *n, uint64_t ret_entries[STUB_ENTRIES])
+{
+	write_common(c, head, n, &ret_entries[ENTRY_OWN_P], &ret_entries[ENTRY_P_IN_RAX]);
+}
+
+void stub_code_write(struct code *c, const struct code_head *head, const struct stub_numbers *n,
+		     unsigned int hook, enum stub_p kind, const uint64_t entries[STUB_ENTRIES])
 {
 	if (kind == STUB_CASGSTATUS || kind == STUB_CASGSTATUS_NO_P_IN_SYSCALL)
 		write_casgstatus(c, head, n, kind == STUB_CASGSTATUS_NO_P_IN_SYSCALL);
 	else if (kind == STUB_SYSCALL)
-		write_syscall(c, head, n, hook, agent_blob_syscall, commons[0]);
+		write_syscall(c, head, n, hook, agent_blob_syscall, entries[ENTRY_OWN_P]);
 	else if (kind == STUB_SYSCALL_EXIT)
-		write_syscall(c, head, n, hook, agent_blob_syscall_exit, commons[0]);
+		write_syscall(c, head, n, hook, agent_blob_syscall_exit, entries[ENTRY_OWN_P]);
 	else
-		write_stub(c, head, hook, commons[kind == STUB_P_ARGUMENT]);
-}
-
-bool stubs_write(struct code_head *head, const struct stub_numbers *n, const enum stub_p *kinds,
-		 uint8_t *pages)
-{
-	struct code c = {pages, head->code, head->stub_bytes, code_head_bytes(head), false};
-	uint64_t commons[2];
-
-	if (c.at > c.size)
-		return false;
-	write_common(&c, head, n, &commons[0], &commons[1]);
-	for (unsigned int i = 0; i < head->site_count && !c.failed; i++) {
-		enum stub_p kind = i < HOOKS ? kinds[i] : STUB_P_OF_THREAD;
-
-		if (!head->sites[i].address)
-			continue;
-		c.at = (c.at + 15) & ~15ul;
-		c.failed |= c.at > c.size;
-		head->sites[i].stub = c.address + c.at;
-		head->sites[i].jump = head->sites[i].jump ?: head->sites[i].stub;
-		if (c.failed)
-			break;
-		write_hook(&c, head, n, i, kind, commons);
-	}
-	memcpy(pages, head, code_head_bytes(head));
-	return !c.failed;
-}
-
-size_t stubs_size(size_t sites)
-{
-	size_t bytes = offsetof(struct code_head, sites) + COMMON_BYTES +
-		       sites * (sizeof(struct code_site) + STUB_BYTES);
-
-	return (bytes + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
+		write_stub(c, head, hook,
+			   entries[kind == STUB_P_ARGUMENT ? ENTRY_P_IN_RAX : ENTRY_OWN_P]);
 }
 
 void trampoline_write(const struct code_site *site, uint8_t ret[CODE_TRAMPOLINE_BYTES])

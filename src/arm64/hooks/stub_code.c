@@ -7,42 +7,22 @@
  * Jumps between the program and the stubs are direct, and the stubs' pages are not guarded: code
  * with branch targets (BTI) neither helps nor hinders. No address is signed.
  */
-#include "hooks/stub.h"
+#include "hooks/stub_code.h"
 
 #include <stddef.h>
 #include <string.h>
 
 #include "agent/blob.h"
 
-/* The largest stub, and the size of the common code. */
-#define STUB_BYTES 64
-#define COMMON_BYTES 2560
+const size_t stub_code_bytes = 64, stub_code_common_bytes = 2560;
 
 enum { STATUS_REGISTER = 22, OLD_SP, SLOT, RESUME, G = 28, FP, LR, SP, ZERO = 31 };
 enum { EQ = 0, NE = 1, HS = 2 };
 enum { SAVED_BYTES = 160, PAGE = 4096 };
 
-struct code {
-	uint8_t *page;
-	uint64_t address;
-	size_t size;
-	size_t at;
-	bool failed;
-};
-
 static void emit(struct code *c, uint32_t insn)
 {
-	if (sizeof(insn) > c->size - c->at) {
-		c->failed = true;
-		return;
-	}
-	memcpy(c->page + c->at, &insn, sizeof(insn));
-	c->at += sizeof(insn);
-}
-
-static uint64_t here(const struct code *c)
-{
-	return c->address + c->at;
+	code_put(c, &insn, sizeof(insn));
 }
 
 /* ---- instructions ---- */
@@ -101,7 +81,7 @@ static void patch(struct code *c, size_t at)
 	if (c->failed)
 		return;
 	memcpy(&insn, c->page + at, sizeof(insn));
-	insn = branch_to(c, insn, at, here(c), 19, 5);
+	insn = branch_to(c, insn, at, code_here(c), 19, 5);
 	memcpy(c->page + at, &insn, sizeof(insn));
 }
 
@@ -144,7 +124,7 @@ static void move(struct code *c, unsigned int to, unsigned int from)
 /* reg = the page of the address */
 static void page_of(struct code *c, unsigned int reg, uint64_t address)
 {
-	int64_t pages = (int64_t)(address / PAGE - here(c) / PAGE);
+	int64_t pages = (int64_t)(address / PAGE - code_here(c) / PAGE);
 
 	c->failed |= pages < -(1 << 20) || pages >= 1 << 20;
 	emit(c, 0x90000000 | ((uint32_t)pages & 3) << 29 | ((uint32_t)(pages >> 2) & 0x7ffff) << 5 |
@@ -201,7 +181,7 @@ static void take_fallback(struct code *c, const struct code_head *head, size_t h
 	for (unsigned int i = 0; i < AGENT_FALLBACK_SLOTS; i++) {
 		size_t next;
 
-		again = here(c);
+		again = code_here(c);
 		emit(c, 0x885ffc00 | SLOT << 5 | OLD_SP); /* ldaxr w23, [x24] */
 		next = emit_ahead(c, cbnz(OLD_SP));
 		emit(c, 0x88007c00 | OLD_SP << 16 | SLOT << 5 | SLOT); /* stxr w23, w24, [x24] */
@@ -213,7 +193,7 @@ static void take_fallback(struct code *c, const struct code_head *head, size_t h
 	}
 	emit(c, 0xd503305f | 15 << 8); /* clrex */
 	address_of(c, SLOT, head->control + offsetof(struct code_control, lost));
-	again = here(c);
+	again = code_here(c);
 	emit(c, 0xc85f7c00 | SLOT << 5 | OLD_SP); /* ldxr x23, [x24] */
 	add(c, OLD_SP, OLD_SP, 1);
 	emit(c, 0xc8007c00 | STATUS_REGISTER << 16 | SLOT << 5 | OLD_SP); /* stxr w22, x23, [x24] */
@@ -315,6 +295,7 @@ static void call_entry(struct code *c, const struct code_head *head)
 }
 
 enum body { BODY_ENTRY, BODY_STATUS, BODY_SYSCALL, BODY_SYSCALL_EXIT, BODIES };
+_Static_assert(BODIES <= STUB_ENTRIES, "each has an entry");
 
 /*
  * What the stubs of several hooks share. X24 is the P, or 0; X25 is where to continue, and the
@@ -323,7 +304,7 @@ enum body { BODY_ENTRY, BODY_STATUS, BODY_SYSCALL, BODY_SYSCALL_EXIT, BODIES };
 static uint64_t write_body(struct code *c, const struct code_head *head,
 			   const struct stub_numbers *n, enum body body)
 {
-	uint64_t start = here(c);
+	uint64_t start = code_here(c);
 	size_t jumps[3], have;
 
 	take_slot(c, head, n, jumps);
@@ -391,8 +372,17 @@ static enum body body_of(enum stub_p kind)
 	return kind == STUB_SYSCALL_EXIT ? BODY_SYSCALL_EXIT : BODY_ENTRY;
 }
 
-static void write_stub(struct code *c, const struct code_head *head, const struct stub_numbers *n,
-		       unsigned int hook, enum stub_p kind, const uint64_t bodies[BODIES])
+void stub_code_write_common(struct code *c, const struct code_head *head,
+			    const struct stub_numbers *n, uint64_t ret_entries[STUB_ENTRIES])
+{
+	/* The stubs and the switch are reached by adrp. */
+	c->failed |= head->control % PAGE != 0;
+	for (unsigned int i = 0; i < BODIES; i++)
+		ret_entries[i] = write_body(c, head, n, i);
+}
+
+void stub_code_write(struct code *c, const struct code_head *head, const struct stub_numbers *n,
+		     unsigned int hook, enum stub_p kind, const uint64_t entries[STUB_ENTRIES])
 {
 	size_t out;
 
@@ -402,44 +392,13 @@ static void write_stub(struct code *c, const struct code_head *head, const struc
 	out = emit_ahead(c, cbz(SLOT, false));
 	load_p(c, n, kind);
 	emit(c, 0x10000000 | 3 << 5 | RESUME); /* adr x25, 12 bytes ahead */
-	emit_jump(c, bodies[body_of(kind)]);
+	emit_jump(c, entries[body_of(kind)]);
 	emit(c, hook);
 	patch(c, out);
 	/* Otherwise a later signal saves our address with the registers, and the detach, which
 	 * looks for such addresses, would wait (inject/detach.c). */
 	emit(c, 0xd2800000 | RESUME); /* mov x25, 0 */
 	go_on(c, &head->sites[hook]);
-}
-
-bool stubs_write(struct code_head *head, const struct stub_numbers *n, const enum stub_p *kinds,
-		 uint8_t *pages)
-{
-	struct code c = {pages, head->code, head->stub_bytes, code_head_bytes(head), false};
-	uint64_t bodies[BODIES];
-
-	if (c.at > c.size || head->control % PAGE)
-		return false;
-	for (unsigned int i = 0; i < BODIES; i++)
-		bodies[i] = write_body(&c, head, n, i);
-	for (unsigned int i = 0; i < head->site_count && !c.failed; i++) {
-		enum stub_p kind = i < HOOKS ? kinds[i] : STUB_P_OF_THREAD;
-
-		if (!head->sites[i].address)
-			continue;
-		head->sites[i].stub = here(&c);
-		head->sites[i].jump = head->sites[i].jump ?: head->sites[i].stub;
-		write_stub(&c, head, n, i, kind, bodies);
-	}
-	memcpy(pages, head, code_head_bytes(head));
-	return !c.failed;
-}
-
-size_t stubs_size(size_t sites)
-{
-	size_t bytes = offsetof(struct code_head, sites) + COMMON_BYTES +
-		       sites * (sizeof(struct code_site) + STUB_BYTES);
-
-	return (bytes + CODE_PAGE_BYTES - 1) & ~(CODE_PAGE_BYTES - 1ul);
 }
 
 void trampoline_write(const struct code_site *site, uint8_t ret[CODE_TRAMPOLINE_BYTES])

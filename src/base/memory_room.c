@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/door.h"
 
+/* Version 1 has the largest multiple of a page where there is no limit. */
 #define NO_LIMIT (1ull << 60)
 
 /* The names of a group's files in one version of cgroups. */
@@ -48,21 +49,39 @@ static uint64_t read_spare(const char *group, const char *name)
 	return 0;
 }
 
+/* UINT64_MAX: there is none. */
+static uint64_t limit_of(const char *group, const struct names *n)
+{
+	uint64_t limit;
+
+	return read_number(group, n->limit, &limit) && limit < NO_LIMIT ? limit : UINT64_MAX;
+}
+
 /* Without a limit both are UINT64_MAX and 0. */
 static struct memory_group group_of(const char *group, const struct names *n)
 {
-	struct memory_group g = {UINT64_MAX, 0};
-	uint64_t limit, usage, spare;
+	struct memory_group g = {limit_of(group, n), 0};
+	uint64_t usage, spare;
 
-	if (!read_number(group, n->limit, &limit) || !read_number(group, n->usage, &usage))
-		return g;
+	if (g.limit == UINT64_MAX || !read_number(group, n->usage, &usage))
+		return (struct memory_group){UINT64_MAX, 0};
 	spare = read_spare(group, n->spare);
-	return (struct memory_group){limit, usage - (spare < usage ? spare : usage)};
+	g.used = usage - (spare < usage ? spare : usage);
+	return g;
 }
 
 static uint64_t room_in(const struct memory_group *g)
 {
 	return g->limit > g->used ? g->limit - g->used : 0;
+}
+
+/* The folder of a group; *ret_root is the length of the outermost one's, for cgroup_leave(). False:
+ * it is too long. */
+static bool folder_of(const char *mounted, const char *group, const struct names *n,
+		      char ret[PATH_MAX], size_t *ret_root)
+{
+	*ret_root = strlen(mounted) + strlen(n->folder);
+	return snprintf(ret, PATH_MAX, "%s%s%s", mounted, n->folder, group) < PATH_MAX;
 }
 
 /* Keeps the group with least room: of this one and its ancestors, and *least. In a container the
@@ -72,9 +91,9 @@ static void look_upwards(const char *mounted, const char *group, const struct na
 			 struct memory_group *least)
 {
 	char path[PATH_MAX];
-	size_t root = strlen(mounted) + strlen(n->folder);
+	size_t root;
 
-	if (snprintf(path, sizeof(path), "%s%s%s", mounted, n->folder, group) >= (int)sizeof(path))
+	if (!folder_of(mounted, group, n, path, &root))
 		return;
 	do {
 		struct memory_group g = group_of(path, n);
@@ -94,8 +113,7 @@ bool memory_group_in(const char *groups, const char *mounted, struct memory_grou
 	if (cgroup_find(groups, NULL, group))
 		look_upwards(mounted, group, &v2, &least);
 	*ret = least;
-	/* Version 1 has a number of pages that no machine has, where there is no limit. */
-	return least.limit < NO_LIMIT;
+	return least.limit != UINT64_MAX;
 }
 
 uint64_t memory_room_in(const char *groups, const char *mounted)
@@ -109,22 +127,17 @@ uint64_t memory_room_in(const char *groups, const char *mounted)
 static bool charge_of(const char *mounted, const char *group, const struct names *n,
 		      uint64_t *ret_charge, uint64_t *ret_limit)
 {
-	size_t root = strlen(mounted) + strlen(n->folder);
 	char path[PATH_MAX];
-	uint64_t limit;
+	size_t root;
 
-	if (snprintf(path, sizeof(path), "%s%s%s", mounted, n->folder, group) >=
-		    (int)sizeof(path) ||
-	    !read_number(path, n->usage, ret_charge))
+	if (!folder_of(mounted, group, n, path, &root) || !read_number(path, n->usage, ret_charge))
 		return false;
 	*ret_limit = UINT64_MAX;
 	do {
-		if (read_number(path, n->limit, &limit) && limit < *ret_limit)
-			*ret_limit = limit;
+		uint64_t limit = limit_of(path, n);
+
+		*ret_limit = limit < *ret_limit ? limit : *ret_limit;
 	} while (cgroup_leave(path, root));
-	/* Version 1 writes the largest multiple of a page for no limit. */
-	if (*ret_limit >= (uint64_t)INT64_MAX >> 1)
-		*ret_limit = UINT64_MAX;
 	return true;
 }
 

@@ -37,5 +37,3 @@ const struct argp common_options_argp = {.parser = parse_all, .children = all};
 const struct argp common_options_without_filter_argp = {.parser = parse_without_filter,
 							.children = without_filter};
 const struct argp_child common_options_children[] = {{&common_options_argp, 0, NULL, 0}, {0}};
-const struct argp_child common_options_without_filter_children[] =
-	{{&common_options_without_filter_argp, 0, NULL, 0}, {0}};

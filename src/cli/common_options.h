@@ -15,7 +15,7 @@ struct common_options {
 /* Child parsers; their input is struct common_options. The second lacks the filter. */
 extern const struct argp common_options_argp, common_options_without_filter_argp;
 
-/* The children of a verb's own parser that has one of these child parsers alone. */
-extern const struct argp_child common_options_children[], common_options_without_filter_children[];
+/* The children of a verb's own parser that has the first one alone. */
+extern const struct argp_child common_options_children[];
 
 #endif

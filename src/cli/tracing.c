@@ -7,8 +7,6 @@
 #include "cli/common_options.h"
 #include "cli/stop.h"
 
-#define USUAL_CPU_HZ 100
-
 /* The flight that SIGUSR1 writes; NULL: none yet. */
 static struct gospect_trace *volatile flying;
 static volatile sig_atomic_t asked_before;
@@ -32,15 +30,6 @@ void tracing_handle_signals(bool flight)
 	stop_on_signals();
 	if (flight)
 		sigaction(SIGUSR1, &ask, NULL);
-}
-
-error_t parse_cpu_option(const char *arg, double *ret, struct argp_state *state)
-{
-	if (arg)
-		return parse_number_option(arg, 1, GOSPECT_TRACE_MOST_CPU_HZ, ret, state,
-					   "number of samples a second");
-	*ret = USUAL_CPU_HZ;
-	return 0;
 }
 
 static void progress(void *arg, double seconds, uint64_t events)

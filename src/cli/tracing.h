@@ -11,9 +11,6 @@
  * agent. */
 void tracing_handle_signals(bool flight);
 
-/* --cpu[=HZ] */
-error_t parse_cpu_option(const char *arg, double *ret, struct argp_state *state);
-
 /* gospect_trace_create(), with progress and with lines about written flights. From now on SIGUSR1
  * applies to this trace. */
 struct error *tracing_create(const struct gospect_trace_options *options,

@@ -9,40 +9,27 @@
 #include "cli/recording.h"
 #include "cli/report_ask.h"
 #include "cli/tracing.h"
+#include "cli/tracing_options.h"
 
-enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED, KEY_MAX_PAUSE, KEY_NO_NAMES, KEY_CPU };
+enum { KEY_MAX_SIZE = 0x7200, KEY_SAMPLED };
 
 struct offcpu_verb {
 	struct common_options request;
 	struct report_ask ask;
 	struct gospect_record_options recording; /* its duration is the trace's too */
-	double max_size;                         /* MB */
-	double max_pause;                        /* seconds; 0: any */
+	struct tracing_options tracing;
+	double max_size; /* MB */
 	bool sampled;
-	bool no_names; /* of requests */
-	double cpu_hz; /* rate of CPU samples; 0: none */
 };
 
-static const struct argp_option options[] = {
-	{"max-size", KEY_MAX_SIZE, "MB", 0,
-	 "Stop when the trace, which is in memory, has this size (256)", 4},
-	{"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	 "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
-	 "a thread",
-	 4},
-	{"no-names", KEY_NO_NAMES, NULL, 0,
-	 "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
-	 "do not record their calls of databases and other servers",
-	 4},
-	{"cpu", KEY_CPU, "HZ", OPTION_ARG_OPTIONAL,
-	 "Sample what threads run, HZ times (100) for each second of CPU time, and show the running "
-	 "time by function; takes about 1% of the target's CPU time",
-	 4},
-	{"sampled", KEY_SAMPLED, NULL, 0,
-	 "Sample instead of tracing, with -r and --budget. This writes nothing to the target. "
-	 "gospect prints the error of the times",
-	 4},
-	{0}};
+static const struct argp_option options[] =
+	{{"max-size", KEY_MAX_SIZE, "MB", 0,
+	  "Stop when the trace, which is in memory, has this size (256)", 4},
+	 {"sampled", KEY_SAMPLED, NULL, 0,
+	  "Sample instead of tracing, with -r and --budget. This writes nothing to the target. "
+	  "gospect prints the error of the times",
+	  4},
+	 {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -53,18 +40,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &v->request;
 		state->child_inputs[1] = &v->recording;
 		state->child_inputs[2] = &v->ask;
+		state->child_inputs[3] = &v->tracing;
 		return 0;
 	case KEY_MAX_SIZE:
 		if (!parse_number(arg, 1, 1e6, &v->max_size))
 			return wrong_option(state, "invalid size in MB '%s' (1 to 1e+06)", arg);
 		return 0;
-	case KEY_MAX_PAUSE:
-		return parse_duration_option(arg, 1e-6, 3600, &v->max_pause, state);
-	case KEY_NO_NAMES:
-		v->no_names = true;
-		return 0;
-	case KEY_CPU:
-		return parse_cpu_option(arg, &v->cpu_hz, state);
 	case KEY_SAMPLED:
 		v->sampled = true;
 		return 0;
@@ -75,6 +56,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {{&common_options_without_filter_argp, 0, NULL, 0},
 					     {&recording_argp, 0, NULL, 0},
 					     {&report_ask_argp, 0, NULL, 0},
+					     {&tracing_options_argp, 0, NULL, 0},
 					     {0}};
 static const struct argp argp = {
 	options,
@@ -126,7 +108,7 @@ static struct error *check(struct offcpu_verb *v)
 		v->ask.by_function = v->ask.defaulted = true;
 	if (!err)
 		err = report_ask_check(&v->ask, &v->request.output, "offcpu");
-	if (!err && v->sampled && v->cpu_hz > 0)
+	if (!err && v->sampled && v->tracing.cpu_hz > 0)
 		return error_format(ERROR_USAGE,
 				    "offcpu: --cpu samples beside a trace; omit --sampled");
 	if (!err && v->sampled && needs_trace(&v->ask))
@@ -160,13 +142,14 @@ static struct error *trace(const struct offcpu_verb *v, struct cli_target *s,
 		.size = sizeof(o),
 		.duration = v->recording.duration,
 		.max_bytes = v->max_size * (1 << 20),
-		.max_pause = v->max_pause,
+		.max_pause = v->tracing.max_pause,
 		/* The function that a request is a call of is far out in the stack. */
 		.stack_depth = v->ask.by_function ? GOSPECT_TRACE_MOST_DEPTH : 0,
-		.flags = GOSPECT_TRACE_IN_MEMORY | (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
+		.flags = GOSPECT_TRACE_IN_MEMORY |
+			 (v->tracing.no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
 			 (v->ask.allocations ? GOSPECT_TRACE_ALLOC : 0),
 		.root = root.length ? root.data : NULL,
-		.cpu_hz = v->cpu_hz,
+		.cpu_hz = v->tracing.cpu_hz,
 	};
 
 	if (!err)
@@ -198,7 +181,7 @@ static struct error *sample(struct offcpu_verb *v, struct cli_target *s, struct 
 
 	fall_back(&v->ask);
 	v->recording.filter = &labelled;
-	v->recording.flags = v->no_names ? 0 : GOSPECT_RECORD_NAMES;
+	v->recording.flags = v->tracing.no_names ? 0 : GOSPECT_RECORD_NAMES;
 	err = recording_take(s, &v->recording, &file->profile);
 	if (err)
 		return err;

@@ -6,18 +6,16 @@
 #include "cli/common_options.h"
 #include "cli/duration.h"
 #include "cli/tracing.h"
+#include "cli/tracing_options.h"
 
 enum {
 	KEY_MAX_SIZE = 0x6000,
 	KEY_FLIGHT,
 	KEY_STACK_DEPTH,
 	KEY_ROOT,
-	KEY_MAX_PAUSE,
 	KEY_WIRE,
-	KEY_NO_NAMES,
 	KEY_WHEN,
 	KEY_KEEP,
-	KEY_CPU,
 	KEY_ALLOC
 };
 
@@ -32,7 +30,7 @@ struct trace_verb {
 	double keep;
 	const char *when[MOST_WHEN + 1];
 	size_t when_count;
-	bool no_names;      /* of requests */
+	struct tracing_options tracing;
 	bool allocations;   /* --alloc */
 	bool makes_page;    /* writes an HTML page of a trace in memory */
 	struct outfile out; /* the page */
@@ -55,24 +53,12 @@ static const struct argp_option options[] = {
 	{"keep", KEY_KEEP, "N", 0, "With --flight: remove the oldest of more than N files", 4},
 	{"stack-depth", KEY_STACK_DEPTH, "N", 0,
 	 "Record at most this many frames of a stack (32); 0 records none", 4},
-	{"max-pause", KEY_MAX_PAUSE, "DURATION", 0,
-	 "Refuse to trace when the expected pause of the target is longer; it grows by about 3 us "
-	 "a thread",
-	 4},
 	{"root", KEY_ROOT, "REGEX", 0,
 	 "Record calls of matching functions too, as regions for report --root; HTTP and gRPC "
 	 "handlers are always recorded",
 	 4},
 	{"alloc", KEY_ALLOC, NULL, 0,
 	 "Record allocations too, for report --alloc: those that the program's heap profile samples",
-	 4},
-	{"no-names", KEY_NO_NAMES, NULL, 0,
-	 "Do not read methods, paths, routes, statuses, peers or trace ids of requests, and "
-	 "do not record their calls of databases and other servers",
-	 4},
-	{"cpu", KEY_CPU, "HZ", OPTION_ARG_OPTIONAL,
-	 "Sample what threads run, HZ times (100) for each second of CPU time; takes about 1% of the "
-	 "target's CPU time",
 	 4},
 	{"wire", KEY_WIRE, "VERSION", 0,
 	 "Write the trace format of Go 1.22 (the default), 1.23 or 1.25. The newer two need "
@@ -114,6 +100,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &v->request;
+		state->child_inputs[1] = &v->tracing;
 		return 0;
 	case 'v':
 		print_all_numbers();
@@ -124,8 +111,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_number_option(arg, 1, 1e6, &v->max_size, state, "size in MB");
 	case KEY_FLIGHT:
 		return parse_duration_option(arg, 0.1, 86400, &v->options.flight, state);
-	case KEY_MAX_PAUSE:
-		return parse_duration_option(arg, 1e-6, 3600, &v->options.max_pause, state);
 	case KEY_ROOT:
 		if (v->options.root)
 			return wrong_option(state, "--root can be given only once");
@@ -144,11 +129,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_ALLOC:
 		v->allocations = true;
 		return 0;
-	case KEY_CPU:
-		return parse_cpu_option(arg, &v->options.cpu_hz, state);
-	case KEY_NO_NAMES:
-		v->no_names = true;
-		return 0;
 	case KEY_WIRE:
 		return parse_wire(arg, &v->options.wire)
 			       ? 0
@@ -162,6 +142,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+static const struct argp_child children[] = {{&common_options_without_filter_argp, 0, NULL, 0},
+					     {&tracing_options_argp, 0, NULL, 0},
+					     {0}};
 static const struct argp argp =
 	{options,
 	 parse,
@@ -176,7 +159,7 @@ static const struct argp argp =
 	 "Examples:\n"
 	 "  gospect trace -p 1234 -d 5s -o out.trace && go tool trace out.trace\n"
 	 "  gospect trace -p server --flight 10s -o incident.trace",
-	 common_options_without_filter_children,
+	 children,
 	 NULL,
 	 NULL};
 
@@ -305,8 +288,10 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 	v->options.max_bytes = v->max_size * (1 << 20);
 	v->options.stack_depth = v->stack_depth;
 	v->options.keep = v->keep;
+	v->options.max_pause = v->tracing.max_pause;
+	v->options.cpu_hz = v->tracing.cpu_hz;
 	v->options.flags = (v->stack_depth < 1 ? GOSPECT_TRACE_NO_STACKS : 0) |
-			   (v->no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
+			   (v->tracing.no_names ? GOSPECT_TRACE_NO_NAMES : 0) |
 			   (v->allocations ? GOSPECT_TRACE_ALLOC : 0) |
 			   (v->makes_page ? GOSPECT_TRACE_IN_MEMORY : 0);
 	tracing_handle_signals(v->options.flight > 0);

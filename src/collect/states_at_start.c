@@ -252,12 +252,7 @@ struct states {
 
 static struct error *must_check add(struct states *s, const struct trace_event *ev)
 {
-	struct trace_events *ret = s->ret;
-
-	if (!array_reserve(&ret->items, &ret->capacity, ret->count + 1))
-		return &error_no_memory;
-	ret->items[ret->count++] = *ev;
-	return NULL;
+	return trace_events_add(s->ret, ev);
 }
 
 /* true, once, for each key. */

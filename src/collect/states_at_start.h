@@ -13,15 +13,10 @@
 #include "base/error.h"
 #include "base/map.h"
 #include "collect/target_labels.h"
+#include "collect/trace_events.h"
 #include "golayout/golayout.h"
 #include "gotrace/event.h"
 #include "target/target.h"
-
-struct trace_events {
-	struct trace_event *items;
-	size_t count;
-	size_t capacity;
-};
 
 struct snapshot_goroutine {
 	uint64_t goid;

@@ -11,11 +11,10 @@
 #include "collect/backlog.h"
 #include "collect/collector.h"
 #include "collect/counters.h"
-#include "collect/cpu_samples.h"
 #include "collect/decode.h"
 #include "collect/drain.h"
 #include "collect/living.h"
-#include "collect/machine_counters.h"
+#include "collect/other_events.h"
 #include "collect/precedence.h"
 #include "collect/stacks_at_start.h"
 #include "collect/states_at_start.h"
@@ -45,8 +44,6 @@
 /* After losses the live goroutines are listed, so often at most, for so long at once. */
 #define RECONCILE_NS 2000000000ull
 #define LIVING_SLICE_NS 5000000ull
-/* The kernel's counters are read so often. */
-#define MACHINE_NS 1000000000ull
 /* Events that wait for the states of the beginning: 128 MB. */
 #define MOST_BEFORE_STATES (1u << 21)
 /* Distinct stacks of CPU samples that are kept: 4 MB. Their number has no end, because they differ
@@ -66,19 +63,7 @@ struct tracer {
 	struct decoder *decoder;
 	struct ticks ticks;
 	struct trace_events batch;
-	struct trace_events sampled; /* of the counters, not yet delivered */
-	size_t sampled_taken;
-	struct machine_counters machine;
-	struct trace_events machine_events; /* not yet delivered */
-	size_t machine_taken;
-	uint64_t machine_ns;     /* when they were read last; 0: never */
-	struct cpu_samples *cpu; /* NULL: there are none */
-	struct error *no_cpu;    /* why, if they were asked for */
-	struct intern cpu_stacks;
-	struct c_functions c_functions; /* in these */
-	uint64_t given_ns;              /* time of the last event in a batch */
-	uint64_t cpu_next_ns;           /* time of the next sample; NEVER: none */
-	uint64_t cpu_late;              /* samples that came behind the events around them */
+	struct other_events others;
 	struct snapshot snapshot;
 	uint64_t snapshot_ns; /* when it was read; 0 once it was delivered */
 	bool labels_wait;     /* those of its goroutines are still to be read */
@@ -190,7 +175,7 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	err = attach(tr, img, options);
 	if (err)
 		return err;
-	tr->start_ns = inject_attached_at(tr->injection);
+	tr->start_ns = tr->others.start_ns = inject_attached_at(tr->injection);
 	cache = (struct stack_cache){inject_shared(tr->injection), inject_layout(tr->injection)};
 	err = begin_collecting(tr, &counters, options);
 	if (!err)
@@ -198,49 +183,6 @@ static struct error *must_check open_all(struct tracer *tr, const struct image *
 	if (!err)
 		err = decoder_create(tr->t, img, tr->lay, &cache, &tr->decoder);
 	return err ? err : snapshot_read(tr->t, tr->lay, SNAPSHOT_NS, &tr->snapshot);
-}
-
-static struct error *must_check append(struct trace_events *events, const struct trace_event *ev)
-{
-	if (!array_reserve(&events->items, &events->capacity, events->count + 1))
-		return &error_no_memory;
-	events->items[events->count++] = *ev;
-	return NULL;
-}
-
-/* Once a second, when they are read. */
-static struct error *must_check read_machine(struct tracer *tr, bool now_too)
-{
-	struct trace_event read[TRACE_COUNTERS];
-	uint64_t now = clock_now() - tr->start_ns;
-	struct error *err = NULL;
-	size_t count;
-
-	if (tr->machine_ns && now - tr->machine_ns < MACHINE_NS && !now_too)
-		return NULL;
-	tr->machine_ns = now;
-	count = machine_counters_read(&tr->machine, read);
-	if (tr->machine_taken == tr->machine_events.count)
-		tr->machine_taken = tr->machine_events.count = 0;
-	for (size_t i = 0; !err && i < count; i++) {
-		read[i].ns = now;
-		err = append(&tr->machine_events, &read[i]);
-	}
-	return err;
-}
-
-/* A trace goes on without them. */
-static struct error *must_check open_cpu_samples(struct tracer *tr, const struct image *img,
-						 double hz)
-{
-	struct error *err = NULL;
-
-	if (hz > 0)
-		err = cpu_samples_open(tr->t, img, tr->lay, hz, tr->priority, &tr->cpu);
-	if (!err || err->code == ERROR_NO_MEMORY || err->code == ERROR_STOPPED)
-		return err;
-	tr->no_cpu = err;
-	return NULL;
 }
 
 struct error *tracer_open(struct target *t, const struct image *img, const struct golayout *lay,
@@ -254,18 +196,18 @@ struct error *tracer_open(struct target *t, const struct image *img, const struc
 	tr->t = t;
 	tr->lay = lay;
 	tr->img = img;
-	tr->cpu_next_ns = NEVER;
-	machine_counters_init(&tr->machine, target_pid(t));
+	other_events_init(&tr->others, target_pid(t));
 	tr->priority = getpriority(PRIO_PROCESS, 0);
 	tr->may = permitted(PERMIT_PRIORITY);
 	if (tr->may && tr->priority > PRIORITY)
 		setpriority(PRIO_PROCESS, 0, PRIORITY); /* where it is permitted */
 	err = open_all(tr, img, options);
 	if (!err)
-		err = open_cpu_samples(tr, img, options->cpu_hz);
+		err = other_events_open_cpu(&tr->others, t, img, lay, options->cpu_hz,
+					    tr->priority);
 	/* Now: on a busy machine nothing is decoded until the end. */
 	if (!err)
-		err = read_machine(tr, false);
+		err = other_events_read_machine(&tr->others, false);
 	if (err)
 		return err;
 	tr->snapshot_ns = clock_now() - tr->start_ns;
@@ -291,90 +233,13 @@ static uint64_t event_ns(struct tracer *tr, uint64_t tick)
 	return ns;
 }
 
-static struct error *must_check sample_counters(struct tracer *tr, const struct collection *about)
-{
-	struct error *err = NULL;
-
-	if (tr->sampled_taken == tr->sampled.count)
-		tr->sampled_taken = tr->sampled.count = 0;
-	for (size_t i = 0; !err && i < about->counter_count; i++) {
-		struct trace_event ev = about->counters[i];
-
-		ev.ns = about->ns - tr->start_ns;
-		err = append(&tr->sampled, &ev);
-	}
-	return err;
-}
-
-static void see_next_cpu_sample(struct tracer *tr)
-{
-	uint64_t ns = tr->cpu ? cpu_samples_next(tr->cpu) : NEVER;
-
-	if (ns != NEVER)
-		ns = ns > tr->start_ns ? ns - tr->start_ns : 1;
-	tr->cpu_next_ns = ns;
-}
-
-static struct error *must_check add_cpu_sample(struct tracer *tr)
-{
-	size_t known = tr->cpu_stacks.count;
-	struct trace_event ev = {.ns = tr->cpu_next_ns, .p = TRACE_NO_P, .kind = TRACE_CPU_SAMPLE};
-	struct taken_sample s;
-
-	if (!cpu_samples_take(tr->cpu, NEVER, &s))
-		return &error_no_memory;
-	see_next_cpu_sample(tr);
-	/* The states after these events are not those at the time of the sample. */
-	if (ev.ns < tr->given_ns) {
-		tr->cpu_late++;
-		return NULL;
-	}
-	ev.m = s.thread;
-	ev.arg = s.start_pc;
-	ev.arg2 = s.no_goroutine;
-	ev.stack = intern_bytes(&tr->cpu_stacks, s.words, s.word_count * sizeof(*s.words));
-	if (ev.stack == INTERN_FAILED ||
-	    (tr->cpu_stacks.count > known && !cpu_samples_name_c(tr->cpu, &s, &tr->c_functions)))
-		return &error_no_memory;
-	tr->given_ns = ev.ns;
-	return append(&tr->batch, &ev);
-}
-
-static uint64_t next_of(const struct trace_events *from, size_t taken)
-{
-	return taken < from->count ? from->items[taken].ns : NEVER;
-}
-
-static struct error *must_check add_next(struct tracer *tr, const struct trace_events *from,
-					 size_t *taken)
-{
-	tr->given_ns = from->items[*taken].ns;
-	return append(&tr->batch, &from->items[(*taken)++]);
-}
-
-/* The counters that were read before this moment, and the CPU samples, in the order of time. */
+/* The events from elsewhere up to this moment. */
 static struct error *must_check add_before(struct tracer *tr, uint64_t ns)
 {
-	struct error *err = NULL;
+	struct error *err = other_events_before(&tr->others, ns, &tr->batch);
 
-	while (!err) {
-		uint64_t counted = next_of(&tr->sampled, tr->sampled_taken);
-		uint64_t kernel = next_of(&tr->machine_events, tr->machine_taken);
-		uint64_t cpu = tr->cpu_next_ns;
-		uint64_t least = counted < kernel ? counted : kernel;
-
-		least = cpu < least ? cpu : least;
-		if (least == NEVER || least > ns)
-			break;
-		if (cpu == least)
-			err = add_cpu_sample(tr);
-		else if (counted == least)
-			err = add_next(tr, &tr->sampled, &tr->sampled_taken);
-		else
-			err = add_next(tr, &tr->machine_events, &tr->machine_taken);
-	}
-	if (tr->given_ns > tr->last_ns)
-		tr->last_ns = tr->given_ns;
+	if (tr->others.given_ns > tr->last_ns)
+		tr->last_ns = tr->others.given_ns;
 	return err;
 }
 
@@ -385,7 +250,7 @@ static struct error *must_check add_record(struct tracer *tr, const struct drain
 	size_t count = 0;
 	struct error *err = add_before(tr, ns);
 
-	tr->given_ns = ns;
+	tr->others.given_ns = ns;
 	if (!err && batch->capacity < batch->count + DECODE_MAX_EVENTS &&
 	    !array_reserve(&batch->items, &batch->capacity, batch->count + DECODE_MAX_EVENTS))
 		err = &error_no_memory;
@@ -499,7 +364,7 @@ static struct error *must_check add_states(struct tracer *tr)
 
 	err = snapshot_events(&tr->snapshot, &tr->batch, &all);
 	for (size_t i = 0; !err && i < tr->batch.count; i++)
-		err = append(&all, &tr->batch.items[i]);
+		err = trace_events_add(&all, &tr->batch.items[i]);
 	free(tr->batch.items);
 	tr->batch = all;
 	tr->snapshot_ns = 0;
@@ -535,11 +400,8 @@ static struct error *must_check take_collection(struct tracer *tr)
 	tr->collected_ns = about->ns - tr->start_ns - COLLECTOR_MARGIN_NS;
 	tr->taken_ns = about->taken_ns - tr->start_ns;
 	tr->last = about->last;
-	if (tr->cpu)
-		cpu_samples_fetch(tr->cpu, about->taken_ns);
-	see_next_cpu_sample(tr);
 	labels_add_read(decoder_labels(tr->decoder), about->unread);
-	err = sample_counters(tr, about);
+	err = other_events_add(&tr->others, about);
 	drain_add(tr->drain, first);
 	return err;
 }
@@ -628,7 +490,7 @@ static void give_living(struct tracer *tr, struct trace_batch *ret)
 
 struct error *tracer_next(struct tracer *tr, struct trace_batch *ret)
 {
-	struct error *err = tr->stopped ? NULL : read_machine(tr, false);
+	struct error *err = tr->stopped ? NULL : other_events_read_machine(&tr->others, false);
 
 	if (err)
 		return err;
@@ -660,7 +522,8 @@ void tracer_flush_now(struct tracer *tr)
 
 struct error *tracer_stop(struct tracer *tr)
 {
-	struct error *err, *no_memory = tr->stopped ? NULL : read_machine(tr, true);
+	struct error *no_memory = tr->stopped ? NULL : other_events_read_machine(&tr->others, true);
+	struct error *err;
 
 	collector_flush_now(tr->collector);
 	tr->stopped = true;
@@ -672,8 +535,8 @@ struct error *tracer_stop(struct tracer *tr)
 	if (tr->may)
 		setpriority(PRIO_PROCESS, 0, tr->priority);
 	collector_finish(tr->collector);
-	if (tr->cpu)
-		cpu_samples_stop(tr->cpu);
+	if (tr->others.cpu)
+		cpu_samples_stop(tr->others.cpu);
 	return err ? err : no_memory;
 }
 
@@ -691,13 +554,8 @@ void tracer_close(struct tracer *tr)
 	stacks_at_start_close(tr->at_start);
 	snapshot_release(&tr->snapshot);
 	living_release(&tr->living);
-	cpu_samples_close(tr->cpu);
-	error_destroy(tr->no_cpu);
-	intern_release(&tr->cpu_stacks);
-	c_functions_release(&tr->c_functions);
+	other_events_release(&tr->others);
 	free(tr->batch.items);
-	free(tr->sampled.items);
-	free(tr->machine_events.items);
 	free(tr);
 }
 
@@ -708,14 +566,13 @@ uint64_t tracer_waiting(const struct tracer *tr)
 
 void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 {
-	struct cpu_samples_stats cpu = {0};
+	uint64_t samples_lost, threads_unsampled;
 	struct drain_stats drained;
 	struct rings_stats rings;
 
 	drain_stats(tr->drain, &drained);
 	collector_rings_stats(tr->collector, &rings);
-	if (tr->cpu)
-		cpu_samples_stats(tr->cpu, &cpu);
+	other_events_cpu_lost(&tr->others, &samples_lost, &threads_unsampled);
 	*ret = (struct tracer_stats){
 		.events = tr->events,
 		.lost = lost_so_far(tr),
@@ -729,8 +586,8 @@ void tracer_stats(const struct tracer *tr, struct tracer_stats *ret)
 		.spill_failed = backlog_file_failed(tr->backlog),
 		.without_ring = inject_without_ring(tr->injection),
 		.bytes = drained.bytes,
-		.cpu_samples_lost = cpu.lost + tr->cpu_late,
-		.threads_unsampled = cpu.threads_unseen,
+		.cpu_samples_lost = samples_lost,
+		.threads_unsampled = threads_unsampled,
 		.attach_pause_ns = inject_attach_ns(tr->injection),
 		.detach_pause_ns = inject_detach_ns(tr->injection),
 	};
@@ -773,25 +630,25 @@ const struct stacks *tracer_stacks(const struct tracer *tr)
 
 const struct error *tracer_no_cpu_samples(const struct tracer *tr)
 {
-	return tr->no_cpu;
+	return tr->others.no_cpu;
 }
 
 const struct intern *tracer_cpu_stacks(const struct tracer *tr)
 {
-	return &tr->cpu_stacks;
+	return &tr->others.cpu_stacks;
 }
 
 const struct c_functions *tracer_c_functions(const struct tracer *tr)
 {
-	return &tr->c_functions;
+	return &tr->others.c_functions;
 }
 
 bool tracer_has_many_cpu_stacks(const struct tracer *tr)
 {
-	return tr->cpu_stacks.count > MANY_CPU_STACKS;
+	return tr->others.cpu_stacks.count > MANY_CPU_STACKS;
 }
 
 void tracer_forget_cpu_stacks(struct tracer *tr)
 {
-	intern_release(&tr->cpu_stacks);
+	intern_release(&tr->others.cpu_stacks);
 }

@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: test-slow arm64-program asan attack cycles cycles-builds deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
+.PHONY: test-slow arm64-program asan asan-tests attack cycles cycles-builds deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -16,10 +16,12 @@ build/build.ninja:
 	@scripts/install-deps build
 	@$(MESON) setup build $(MESON_FLAGS)
 
-# With AddressSanitizer and UBSan: tests/run builds it beside the end-to-end tests. Optimized less, it takes 160
-# instead of 280 s of CPU time.
+# With AddressSanitizer and UBSan. tests/run builds its unit tests beside the end-to-end tests: asan-tests.
 asan: build-asan/build.ninja
 	@ninja -C build-asan
+
+asan-tests: build-asan/build.ninja
+	@ninja -C build-asan meson-test-prereq
 
 build-asan/build.ninja:
 	@scripts/install-deps build
@@ -89,7 +91,7 @@ hostile: all asan
 
 # What is tested on arm64, and on a kernel with Yama, in an emulated machine: some 7 minutes.
 test-arm64: all arm64
-	@ARM64_ALL=1 tests/run -k 'arm64 or permissions'
+	@ARM64_ALL=1 tests/run --slow -k 'arm64 or permissions'
 
 # Every Go version, built in every way; writes docs/reference/versions.md. The first time it takes half an hour.
 matrix: all
@@ -105,11 +107,11 @@ tsan: build-tsan/build.ninja
 
 # Attaching and detaching 2,000 times, on the oldest, a middle and the newest Go, and killed at each fault point.
 cycles: all
-	@TRACE_CYCLES=$${TRACE_CYCLES:-2000} tests/run -k 'attaching_and_detaching_many_times or killed_anywhere'
+	@TRACE_CYCLES=$${TRACE_CYCLES:-2000} tests/run --slow -k 'attaching_and_detaching_many_times or killed_anywhere'
 
 # The same from builds with the race detector and without optimisation, and with settings of the runtime: hours.
 cycles-builds: all
-	@TRACE_CYCLES=$${TRACE_CYCLES:-2000} tests/run -k 'from_every_build_many_times or settings'
+	@TRACE_CYCLES=$${TRACE_CYCLES:-2000} tests/run --slow -k 'from_every_build_many_times or settings'
 
 # All fuzz targets at once, each for FUZZ_SECONDS (an hour), then one table.
 fuzz: build-fuzz/build.ninja

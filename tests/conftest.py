@@ -16,8 +16,8 @@ from lib import arm64, golang, gospect, tracing
 from lib.process import Program, wait_until
 
 LIMIT = 120
-# Of CPU time: a program that is kept and has had more ends with the test.
-BUSY_SECONDS = 0.5
+# Of CPU time, and of the time since it was started: a program that is kept and has had more ends with the test.
+BUSY_SECONDS, BUSY_SHARE = 0.05, 0.01
 
 
 def pytest_configure(config):
@@ -38,12 +38,32 @@ def pytest_configure_node(node):
     time.sleep(0.1)  # it is counted as idle a moment before it is
 
 
+KNOWN_VERSIONS = {*golang.NEWEST_OF_EACH, *golang.FIRST_OF_EACH}
+# Go compiles its whole library anew for each of these, with each version.
+COMPILED_ANEW = {golang.PIE, golang.NOT_OPTIMIZED, tracing.CGO, tracing.RACE, tracing.DEBUG, tracing.SHARED}
+
+
+def words_of(value):
+    """The strings in a parameter, which may be a tuple of some."""
+    return {value} if isinstance(value, str) else {v for v in value if isinstance(v, str)} if isinstance(value, tuple) else set()
+
+
+def is_slow(item):
+    """`make test` has the oldest and the newest Go. Builds for which Go's library is compiled anew are of the newest.
+    tests/matrix/run has all of them."""
+    chosen = set().union(*map(words_of, item.callspec.params.values())) if hasattr(item, "callspec") else set()
+    versions = chosen & KNOWN_VERSIONS
+    return versions - {golang.OLDEST, golang.NEWEST} or versions - {golang.NEWEST} and chosen & COMPILED_ANEW
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """There is one emulated machine for all tests of it: they run in one process."""
     for item in items:
         if {"arm64_machine", "closed_machine"} & set(item.fixturenames):
             item.add_marker("emulated")
+        if not item.get_closest_marker("every_version") and is_slow(item):
+            item.add_marker("slow")
 
 
 class TimeIsUp(Exception):
@@ -122,7 +142,7 @@ class Targets:
     def end_the_busy(self, keys):
         """Those that compute would take a processor from all later tests; the next one starts them again."""
         for key in keys:
-            if self.kept[key].cpu_seconds() > BUSY_SECONDS:
+            if self.kept[key].cpu_seconds() > BUSY_SECONDS + BUSY_SHARE * self.kept[key].age():
                 self.kept.pop(key).stop()
 
     def check(self):

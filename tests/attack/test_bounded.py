@@ -54,6 +54,7 @@ def record(pid, seconds):
 
 
 @pytest.mark.alone  # it has to see all pairs that fit within its time
+@pytest.mark.slow
 def test_a_recording_of_what_is_always_new_says_what_it_does_not_keep(renewed):
     _, size, err = record(renewed.pid, 24)
     print(f"{size:.0f} MB")

@@ -13,9 +13,10 @@ import subprocess
 import pytest
 
 from lib import gospect
+from lib.params import in_full
 
 BUILD = gospect.BINARY.parent / "tests" / "fuzz"
-ROUNDS = int(os.environ.get("ROUNDS", 2))
+ROUNDS = int(os.environ.get("ROUNDS", in_full(2, 1)))
 # What reads what: an ELF file and its build information (buildinfo, layout), function tables, DWARF
 # types, variables and call frames, core files and their notes, recordings, traces, raw dumps, memory.
 TARGETS = ("buckets", "buildinfo", "core", "dwarf", "fixture", "go_trace", "heap", "labels", "layout",

@@ -21,7 +21,7 @@ def test_ps_that_come_during_the_trace_are_reported(untouched, tmp_path):
     trace = gospect.start("trace", "-p", program.pid, "-d", 1.5, "-o", tmp_path / "o.trace")
     wait_until(lambda: tracing.is_patched(program.pid))
     time.sleep(0.2)
-    program.ask("processors 200")
+    program.ask("processors 60")
     _, error = trace.communicate(timeout=60)
     assert trace.returncode == 0 and b"Ps have no ring buffer" in error, error
 

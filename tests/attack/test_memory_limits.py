@@ -61,7 +61,7 @@ def test_a_program_that_locks_its_memory_is_traced_where_there_is_little_room(gr
     program.assert_well()
 
 
-@pytest.mark.parametrize("room", (40, 90, 140))
+@pytest.mark.parametrize("room", (pytest.param(40, marks=pytest.mark.slow), 90, pytest.param(140, marks=pytest.mark.slow)))
 def test_gospect_in_the_targets_cgroup_is_killed_before_it(group, hoarder, tmp_path, room):
     program = hoarder(200)
     group.limit(group.usage() + room * MB)

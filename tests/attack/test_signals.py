@@ -18,6 +18,7 @@ import time
 import pytest
 
 from lib import golang, gospect, pprof, terminal, tracing
+from lib.params import in_full
 from lib.process import Program, status, wait_until
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU,
@@ -94,7 +95,7 @@ def test_every_verb_obeys_a_signal_at_any_time(untouched, recorded, verb):
     program = untouched(tracing.hectic(golang.NEWEST), "-calm", "-only=channels,births")
     args = [a.replace("PID", str(program.pid)).replace("RECORDED", str(recorded)) for a in VERBS[verb]]
     chance = random.Random(verb)
-    for i in range(20):
+    for i in range(in_full(20, 7)):
         process = gospect.start(*verb.split(), *args)
         time.sleep(chance.random() ** 2 * 0.5)
         process.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[i % 3])

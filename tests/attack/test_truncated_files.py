@@ -17,6 +17,7 @@ import time
 import pytest
 
 from lib import golang, gospect, terminal, tracing
+from lib.params import in_full
 from lib.process import Program, status, wait_until
 from matrix import builds
 
@@ -71,7 +72,7 @@ def restless():
 
 
 def test_ps_loses_no_row(states, restless):
-    for _ in range(20):
+    for _ in range(in_full(20, 6)):
         result = gospect.run("ps")
         assert result.status == 0, result.err
         assert any(line.split()[0] == str(states.pid) for line in result.text.splitlines()[1:])

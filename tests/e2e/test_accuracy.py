@@ -8,14 +8,14 @@ import re
 
 import pytest
 
-from lib import golang, gospect, ledger, pprof
+from lib import gospect, ledger, pprof
 from lib.params import every_version
 
 
 
 @pytest.mark.alone
 @pytest.mark.time_limit(120)
-@every_version(golang.SLOW_VERSIONS)
+@every_version()
 def test_time_in_places_is_as_the_program_measured_it(tmp_path, version):
     outcome = ledger.compare(version, tmp_path / "p.pb.gz", seconds=5, args=gospect.BUDGET)
     # The tolerance is that of looks which come in time.

@@ -58,7 +58,7 @@ def traced(program, tmp_path, *commands):
     return t.file, {name: tuple(b - a for a, b in zip(before[name], after[name])) for name in after}
 
 
-@every_build(golang.SLOW_VERSIONS, (golang.PLAIN, golang.STRIPPED))
+@every_build(golang.VERSIONS, (golang.PLAIN, golang.STRIPPED))
 def test_with_a_rate_of_one_all_allocations_of_requests_are_exact(targets, tmp_path, version, mode):
     program = targets.start("spender", version, mode)
     file, own = traced(program, tmp_path, f"serve {REQUESTS}")

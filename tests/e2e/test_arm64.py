@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from lib import arm64, callers, crash, golang, gospect, pprof, traceback
-from lib.params import every_build, every_version
+from lib.params import every_build, every_version, newest_version
 
 pytestmark = pytest.mark.time_limit(180)
 
@@ -190,7 +190,7 @@ def test_stacks_are_whole_across_the_vdso_and_the_system_stack(start, record, wh
 
 # Core files
 
-@every_version(VERSIONS)
+@newest_version(VERSIONS)
 def test_a_core_reads_alike_on_either_machine(arm64_machine, tmp_path, version):
     binary = golang.build("crash", version, golang.PLAIN, golang.ARM64)
     arm64_machine.run(f"""

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lib import golang, gospect, pprof, traceback
-from lib.params import every_build, every_version
+from lib.params import every_build, every_version, in_full
 
 SECCOMP = pathlib.Path(gospect.__file__).with_name("seccomp.py")
 LABELS = {"user": "a b", "zone": "eu"}
@@ -358,5 +358,5 @@ def test_pprof_counts_every_goroutine_once(states, tmp_path):
 
 def test_a_dump_does_not_disturb_a_busy_program(targets):
     program = targets.start("states", args=("-spin=2",))
-    for _ in range(100):
+    for _ in range(in_full(100, 30)):
         gospect.run("dump", "-p", program.pid, "-f", "json").ok()

@@ -28,6 +28,7 @@ def dump(fixture, folder, *args):
     return gospect.run("dump", "--core", fixture.core, "--exe", program, *args).ok()
 
 
+pytestmark = pytest.mark.every_version
 every_fixture = pytest.mark.parametrize("version,arch", FIXTURES,
                                         ids=[f"go{v}-{a}" for v, a in FIXTURES])
 

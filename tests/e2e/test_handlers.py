@@ -12,15 +12,14 @@ import statistics
 import pytest
 
 from lib import golang, gospect, gotrace, grpc, perfetto, pprof, tracing
-from lib.params import every_version
+from lib.params import every_version, in_full
 from lib.process import Program, wait_until
 
 HANDLER = "net/http.serverHandler.ServeHTTP"
 MODES = (golang.PLAIN, golang.PIE)
 # Each version, and either way to reach the agent from the code.
-PAIRS = ((golang.OLDEST, golang.PIE), (golang.MIDDLE, golang.PLAIN), (golang.NEWEST, golang.PIE))
-if "ALL_VERSIONS" in os.environ:
-    PAIRS = tuple((version, mode) for version in golang.VERSIONS for mode in MODES)
+PAIRS = in_full(tuple((version, mode) for version in golang.VERSIONS for mode in MODES),
+                ((golang.OLDEST, golang.PLAIN), (golang.NEWEST, golang.PIE)))
 every_pair = pytest.mark.parametrize("version,mode", PAIRS, ids=[f"go{v}-{m}" for v, m in PAIRS])
 CYCLES = int(os.environ.get("TRACE_CYCLES", 5))  # of attaching and detaching in a storm
 

@@ -308,7 +308,7 @@ def test_core_file_has_the_same_profiles(targets, tmp_path, version, mode):
     assert own == ours, "\n".join(rawprofile.differences(own, ours))
 
 
-@every_version(golang.SLOW_VERSIONS)
+@every_version()
 def test_debug_2_is_that_of_the_program(targets, tmp_path, version):
     """It is the text of debug=1, but for goroutines, which it prints as a panic does."""
     program = kept(targets, version)

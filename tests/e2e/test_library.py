@@ -41,7 +41,7 @@ def waiting(targets):
 
 # ---- goroutines ----
 
-@every_version(golang.VERSIONS)
+@every_version()
 def test_goroutines_are_what_runtime_stack_says(targets, version):
     program = targets.keep("states", version)
     with Target(program.pid) as target, target.snapshot() as snapshot:

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from lib import golang, gospect, grpc, perfetto, pprof
-from lib.params import every_build
+from lib.params import every_build, in_full
 from lib.requesting import offcpu, rings, trace
 
 LONGEST_PATH = 200  # bytes that the agent copies
@@ -69,7 +69,7 @@ def test_each_of_many_requests_has_its_name(named, version, mode):
 
 
 def test_requests_of_http2_have_names(named):
-    for version in golang.VERSIONS:
+    for version in in_full(golang.VERSIONS, (golang.OLDEST, golang.NEWEST)):
         requests, status, out, err = offcpu(named(version), f"serve http2 {FEW} 4 3", "-f", "json")
         assert status == 0, err
         assert_named(requests, json.loads(out))

@@ -125,7 +125,7 @@ def test_a_recording_of_all_processes(targets, tmp_path):
     targets.start("callers")
     burner = subprocess.Popen([tmp_path / "burner"])
     try:
-        path = perf.record(tmp_path / "perf.data", *DWARF, "-a", seconds=3)
+        path = perf.record(tmp_path / "perf.data", *DWARF, "-a", seconds=1.5)
     finally:
         burner.kill()
         burner.wait()
@@ -249,7 +249,7 @@ def test_a_program_that_is_gone_is_said(recording, tmp_path, version):
 def test_another_build_is_said(recording, tmp_path, version, words_of):
     path, binary = recording(version)
     hidden = binary.rename(tmp_path / "hidden")
-    shutil.copy(golang.build("callers", "1.23.12"), binary)
+    shutil.copy(golang.build("callers", golang.OLDEST), binary)
     try:
         profile, words = read(path, tmp_path, env=without_cache(tmp_path))
         assert any(words_of in w for w in words)
@@ -268,7 +268,7 @@ def test_build_ids_of_mappings_are_compared(tmp_path):
     assert right and not wrong
     again = rewritten(path, tmp_path)[0]
     binary.rename(tmp_path / "hidden")
-    shutil.copy(golang.build("callers", "1.23.12"), binary)
+    shutil.copy(golang.build("callers", golang.OLDEST), binary)
     for recording in (path, again):
         words = read(recording, tmp_path, env=without_cache(tmp_path))[1]
         assert any("is not the build that was recorded" in w for w in words), words

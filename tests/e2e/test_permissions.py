@@ -59,8 +59,8 @@ def denied(machine, program, who):
 @pytest.mark.parametrize("scope,cause,remedy", [
     (1, "kernel.yama.ptrace_scope is 1, which allows parent processes only",
      "run gospect with sudo, or set it to 0 on the host"),
-    (2, "kernel.yama.ptrace_scope is 2, which requires CAP_SYS_PTRACE",
-     "run gospect with sudo")])
+    pytest.param(2, "kernel.yama.ptrace_scope is 2, which requires CAP_SYS_PTRACE",
+                 "run gospect with sudo", marks=arm64.TAKES_TIME)])
 def test_yama_is_named_to_the_programs_own_user(machine, program, scope, cause, remedy):
     may_dump(machine, program, ALICE)
     set_to(machine, YAMA, scope)
@@ -71,7 +71,7 @@ def test_yama_is_named_to_the_programs_own_user(machine, program, scope, cause, 
     may_dump(machine, program, "")
 
 
-@pytest.mark.parametrize("scope", [0, 1])
+@pytest.mark.parametrize("scope", [pytest.param(0, marks=arm64.TAKES_TIME), 1])
 def test_yama_lets_a_parent_look(machine, scope):
     set_to(machine, YAMA, scope)
     path = machine.put(binary())
@@ -96,6 +96,7 @@ def test_yama_2_refuses_a_parent(machine):
     assert result.out == b"", "a file was left behind"
 
 
+@arm64.TAKES_TIME  # it boots a machine of its own
 @pytest.mark.parametrize("who", [ALICE, BOB, "", ROOT_WITHOUT_PTRACE],
                          ids=["owner", "other", "root", "root-without-ptrace"])
 def test_yama_3_refuses_everybody(closed_machine, who):
@@ -142,7 +143,8 @@ def test_root_without_cap_sys_ptrace_is_told_which_capability(machine, program):
         root.stop()
 
 
-@pytest.mark.parametrize("hidepid,name", [(1, "noaccess"), (2, "invisible"), (4, "ptraceable")])
+@pytest.mark.parametrize("hidepid,name", [pytest.param(1, "noaccess", marks=arm64.TAKES_TIME), (2, "invisible"),
+                                          pytest.param(4, "ptraceable", marks=arm64.TAKES_TIME)])
 def test_hidepid_is_named_with_the_mount_to_change(machine, program, hidepid, name):
     machine.run(f"mount -o remount,hidepid={hidepid} /proc").ok()
     assert machine.gospect("dump", "-p", program.pid, prefix=BOB).fails(1) == (

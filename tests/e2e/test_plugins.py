@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lib import golang, gospect, gotrace, plugins, traceback
-from lib.params import every_version
+from lib.params import every_version, newest_version
 from lib.process import Program
 from lib.traced import tracing
 
@@ -38,7 +38,7 @@ def folded(path):
     return {tuple(stack.split(";")): int(count) for stack, _, count in lines}
 
 
-@every_version()
+@newest_version()
 def test_a_dump_is_what_runtime_stack_says(start, version):
     program = start(version)
     outside, inside = gospect.dump(program.pid), traceback.parse(program.stack())
@@ -54,7 +54,7 @@ def test_a_dump_is_what_runtime_stack_says(start, version):
     assert not worker.available or "main.call" in worker.functions()
 
 
-@every_version()
+@newest_version()
 def test_ps_counts_their_goroutines(start, version):
     program = start(version)
     row, = [line.split() for line in gospect.run("ps").ok().text.splitlines()
@@ -62,7 +62,7 @@ def test_ps_counts_their_goroutines(start, version):
     assert int(row[3]) == 3, row
 
 
-@every_version()
+@newest_version()
 def test_a_plugin_that_is_opened_while_it_records_is_found(start, version, tmp_path):
     program = start(version, "later")
     file = tmp_path / "out.folded"
@@ -82,7 +82,7 @@ def test_a_plugin_that_is_opened_while_it_records_is_found(start, version, tmp_p
     assert lost < 0.02 * sum(stacks.values()), stacks
 
 
-@every_version()
+@newest_version()
 def test_running_stacks_have_every_caller(start, version, tmp_path):
     """plugged.work has no frame: by frame pointers its caller would be missing."""
     program = start(version)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lib import golang, gospect, gotrace, tracing
-from lib.params import every_version
+from lib.params import every_version, in_full, newest_version
 from lib.process import wait_until
 from lib.traced import incidents
 
@@ -106,7 +106,7 @@ def exact_waits(request, row):
                for name in WAITS if name in request["did"])
 
 
-@every_version(golang.SLOW_VERSIONS)
+@every_version()
 def test_each_request_did_what_it_says(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"
@@ -237,15 +237,15 @@ def test_invalid_labels_are_truncated_and_counted(targets, version, tmp_path):
     assert gotrace.tool_trace_takes("1.27.2", file) is None
 
 
-@every_version((golang.OLDEST, golang.NEWEST))
+@newest_version((golang.OLDEST, golang.NEWEST))
 def test_a_flood_of_labels_costs_no_more_than_time(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"
     t = Traced("trace", "-p", program.pid, "-o", file, "--max-size", 500, pid=program.pid)
-    changes = int(program.ask("flood 0.3").split()[1])
+    changes = int(program.ask(in_full("flood 0.3", "flood 0.1")).split()[1])
     t.end()
     program.assert_well()
-    assert changes > 60_000, changes
+    assert changes > in_full(60_000, 20_000), changes
     assert rows_of(file, "--by", "label:flood", "--per", "all")[0]["count"] > 1000
     assert gotrace.tool_trace_takes("1.27.2", file) is None
 

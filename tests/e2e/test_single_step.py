@@ -8,16 +8,14 @@ import subprocess
 import pytest
 
 from lib import golang, gospect
+from lib.params import every_version
 
-# One patch release of each. Those between take a quarter of a minute each: `make test-slow` has them.
-VERSIONS = ("1.17.13", "1.19.13", "1.22.12", "1.25.11", "1.27.2")
-BETWEEN = ("1.18.10", "1.20.14", "1.21.13", "1.23.12", "1.24.13", "1.26.8")
 STEPPER = gospect.BINARY.parent / "tests" / "single_step" / "single_step"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="it reads amd64 instructions")
 @pytest.mark.time_limit(150)
-@pytest.mark.parametrize("version", [*VERSIONS, *(pytest.param(v, marks=pytest.mark.slow) for v in BETWEEN)])
+@every_version(golang.NEWEST_OF_EACH)
 def test_every_instruction(targets, version):
     # Without signals of the runtime's own, and with a stack that is small again in each program.
     program = targets.start("steps", version, env={"GODEBUG": "asyncpreemptoff=1", "GOGC": "off"})

@@ -211,6 +211,7 @@ def assert_as_delve_sees_it(program, tmp_path, func):
     return stack, view
 
 
+@pytest.mark.slow  # delve is built for it
 @pytest.mark.time_limit(180)
 @every_annotated_build
 @pytest.mark.parametrize("func", ["main.bar", "main.kinds", "main.recurse"])
@@ -223,6 +224,7 @@ def test_every_line_is_as_delve_sees_it(targets, tmp_path, version, mode, func):
         assert len(stack.texts("return addr to main.recurse at ")) == 21
 
 
+@pytest.mark.slow  # delve is built for it
 @pytest.mark.time_limit(180)
 def test_a_program_that_was_moved_is_as_delve_sees_it(targets, tmp_path):
     program = targets.keep("annotated", golang.NEWEST, golang.PIE)

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from lib import cgo, golang, gospect, pprof
+from lib.params import newest_version
 from lib.process import Program
 
 ROOT = ["main.start.func1", "runtime/pprof.Do"]
@@ -68,7 +69,7 @@ def start():
         program.stop()
 
 
-@pytest.mark.parametrize("version", golang.SLOW_VERSIONS)
+@newest_version()
 @pytest.mark.parametrize("what, wanted", [("c", IN_C), ("back", UNDER_C)])
 def test_c_under_go_and_go_under_c(start, tmp_path, version, what, wanted):
     program = start(version, what)
@@ -78,7 +79,7 @@ def test_c_under_go_and_go_under_c(start, tmp_path, version, what, wanted):
     assert {s.labels.get("burns") for s in profile.samples if s.stack[0] == wanted[0]} == {what}
 
 
-@pytest.mark.parametrize("version", golang.SLOW_VERSIONS)
+@newest_version()
 def test_a_c_thread_that_calls_go(start, tmp_path, version):
     program = start(version, "thread")
     right, other = share(on_cpu(program, tmp_path / "p.pb.gz"), [*CALLED_BACK, "thread_main"])
@@ -110,7 +111,7 @@ def truncated(profile):
     return profile.total("cpu", lambda s: "[truncated]" in s.stack) / total
 
 
-@pytest.mark.parametrize("version", golang.SLOW_VERSIONS)
+@newest_version()
 def test_the_vdso_leads_to_the_caller_that_reads_the_clock(targets, tmp_path, version):
     program = targets.start("switches", version, args=("time",))
     profile = on_cpu(program, tmp_path / "p.pb.gz")
@@ -149,7 +150,7 @@ def test_systemstack_caller_is_shown(targets, tmp_path, version, mode):
 
 
 @pytest.mark.parametrize("what, depth", [("deep", 91), ("deeper", 301)])
-@pytest.mark.parametrize("version", golang.SLOW_VERSIONS)
+@newest_version()
 def test_deep_stacks_are_whole(targets, tmp_path, version, what, depth):
     program = targets.start("switches", version, args=(what,))
     profile = on_cpu(program, tmp_path / "p.pb.gz")

@@ -14,10 +14,10 @@ import pytest
 
 from lib import golang, gospect, pprof
 from lib.churn import LEAVES, NODES, Checker, checksum
-from lib.params import every_version
+from lib.params import every_version, in_full, newest_version
 
 PROBE = gospect.BINARY.parent / "tests" / "soak" / "torn_probe"
-SECONDS = 3
+SECONDS = in_full(3, 1)
 
 
 def test_the_checker_finds_mixed_frames():
@@ -52,17 +52,17 @@ def test_dump_never_shows_a_torn_stack(targets, version, args):
 @every_version([golang.NEWEST])
 def test_record_never_counts_a_torn_stack(targets, tmp_path, version):
     program = targets.start("churn", version, args=("-workers=64",))
-    checker = Checker()
+    checker, least = Checker(), in_full(5000, 1500)
     for i in range(10):
         gospect.run("record", "-p", program.pid, "-d", SECONDS, "-r", 1000, "--budget", 50,
                     "-o", tmp_path / f"churn{i}.pb.gz").ok()
         checker.check_profile(pprof.read(tmp_path / f"churn{i}.pb.gz"))
-        if checker.counts["whole"] >= 5000:
+        if checker.counts["whole"] >= least:
             break
-    checker.verdict(least=5000)
+    checker.verdict(least=least)
 
 
-@pytest.mark.parametrize("version", ["1.19.13", "1.25.11"])
+@newest_version(["1.19.13", "1.25.11", golang.NEWEST])
 @pytest.mark.parametrize("args", [("-workers=64",), ("-workers=8", "-life=5", "-grow=40")],
                          ids=["many", "short-lived"])
 def test_running_goroutine_is_never_shown_torn(targets, tmp_path, version, args):
@@ -94,12 +94,13 @@ def probe(program, stacks, seconds, *mode):
     return json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("load,version,stacks",
+@pytest.mark.parametrize("load,version,most",
                          [("many", golang.OLDEST, 250_000), ("many", golang.NEWEST, 250_000),
                           ("many", golang.MIDDLE, 250_000), ("short-lived", golang.NEWEST, 50_000),
                           ("ping-pong", golang.OLDEST, 50_000), ("ping-pong", golang.NEWEST, 50_000),
                           ("system calls", golang.NEWEST, 50_000), ("iter.Pull", golang.NEWEST, 50_000)])
-def test_a_million_stacks_are_whole(targets, load, version, stacks):
+def test_a_million_stacks_are_whole(targets, load, version, most):
+    stacks = in_full(most, most // 5)
     program = targets.start("churn", version, args=LOADS[load])
     counts, torn = probe(program, stacks, 90)
     assert counts["torn"] == 0, torn
@@ -122,7 +123,7 @@ def in_class(sample, starts):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("version", [golang.OLDEST, golang.NEWEST])
+@newest_version([golang.OLDEST, golang.NEWEST])
 def test_busy_goroutines_are_not_counted_less(targets, tmp_path, version):
     """The goroutines with the most torn stacks are busy half of the time, and know for how long."""
     program = targets.start("churn", version,

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from lib import cgo, golang, gospect, tracing
-from lib.params import every_version
+from lib.params import every_version, in_full
 from lib.process import Program, status, wait_until
 from matrix import builds
 
@@ -26,7 +26,7 @@ MODES = (golang.STRIPPED, golang.LDFLAGS_SW, golang.PIE, tracing.CGO, tracing.RA
 SETTINGS = ({"GODEBUG": "gccheckmark=1"}, {"GODEBUG": "asyncpreemptoff=1"},
             {"GODEBUG": "asyncpreemptoff=0"}, {"GOGC": "1"})
 LONG = "TRACE_CYCLES" in os.environ
-CYCLES = int(os.environ.get("TRACE_CYCLES", 8))  # of attaching and detaching, for each version
+CYCLES = int(os.environ.get("TRACE_CYCLES", in_full(8, 4)))  # of attaching and detaching, for each version
 PTRACE_SEIZE = 0x4206
 PR_SET_MDWE = 65
 SECCOMP = pathlib.Path(tracing.__file__).with_name("seccomp.py")
@@ -145,15 +145,20 @@ LENT = "priority-"
 REPEATED = ("all-stopped", "restored-one")
 
 
-def fault_points(program):
-    """All places, each for the first and the last time that it is reached; with TRACE_CYCLES between, too."""
+FIRST, LAST = 0, -1
+
+
+def fault_points(program, only):
+    """All places, each for the first and the last time that it is reached; with TRACE_CYCLES between, too. `make test`
+    has one of these times."""
     counts = {}
     for line in tracing.probe(program.pid, 0.05, fault="list").ok().err.splitlines():
         name = line.removeprefix("fault-point ")
         if not name.startswith(LENT):
             counts[name] = counts.get(name, 0) + 1
     assert len(counts) > 10
-    passed = (lambda n: {0, 1, n // 2, n - 1}) if LONG else (lambda n: {0, n - 1})
+    ends = in_full((FIRST, LAST), (only,))
+    passed = (lambda n: {0, 1, n // 2, n - 1}) if LONG else (lambda n: {end % n for end in ends})
     return [f"{name}:{i}" for name, n in counts.items() for i in sorted(passed(n)) if i < n]
 
 
@@ -173,7 +178,7 @@ def kill_at(program, point, guarded):
 @every_version([golang.NEWEST])
 def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, version):
     program = hectic(version)
-    for i, point in enumerate(fault_points(program)):
+    for i, point in enumerate(fault_points(program, LAST)):
         kill_at(program, point, guarded=False)
         program.assert_well()
         if i % 2:
@@ -185,10 +190,10 @@ def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, versio
 
 def test_a_signal_that_a_thread_takes_when_gospect_is_killed_is_not_lost(hectic):
     """waitpid() hands a pending signal from the thread to its tracer. If gospect is killed before it
-    resumes the thread, the thread must still get the signal. Thirty kills: without WNOWAIT at
-    least one of them loses a signal."""
+    resumes the thread, the thread must still get the signal. Of thirty kills, without WNOWAIT at
+    least one loses a signal."""
     program = hectic(args=("-only=storm", "-each=16"))
-    for _ in range(30):
+    for _ in range(in_full(30, 10)):
         kill_at(program, "all-stopped:0", guarded=False)
     time.sleep(5.5)
     program.assert_well()
@@ -199,14 +204,14 @@ def test_a_signal_that_a_thread_takes_when_gospect_is_killed_is_not_lost(hectic)
 @every_version([golang.NEWEST])
 def test_killed_anywhere_gospect_leaves_nothing_behind_its_guardian(hectic, version):
     program = hectic(version)
-    for point in fault_points(program):
+    for point in fault_points(program, FIRST):
         kill_at(program, point, guarded=True)
         tracing.assert_cleaned_soon(program)
 
 
 @pytest.mark.time_limit(300)
 def test_a_target_that_dies_anywhere_is_told_of_or_traced_to_its_end(hectic):
-    points = fault_points(hectic())
+    points = fault_points(hectic(), FIRST)
     for point in points:
         victim = Program(tracing.hectic(golang.NEWEST), "-calm")
         try:

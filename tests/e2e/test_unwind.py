@@ -9,7 +9,7 @@ import pytest
 
 from lib import callers, golang, gospect, pprof, traceback
 from lib.fixtures import Fixture, recorded
-from lib.params import every_build, every_version
+from lib.params import every_build, every_version, newest_version
 from lib.process import wait_until
 
 METHODS = ("pcsp", "fp", "dwarf")
@@ -87,7 +87,7 @@ def record(program, method, tmp_path, *args, seconds=1):
     return profile
 
 
-@every_version(golang.SLOW_VERSIONS)
+@newest_version()
 def test_frame_pointers_lose_the_caller_of_a_running_leaf(targets, tmp_path, version):
     """golang/go#73753: main.leaf has no frame, so the register leads to its caller's record, and
     that to the caller's caller. The other two have main.work."""
@@ -104,7 +104,7 @@ def test_frame_pointers_lose_the_caller_of_a_running_leaf(targets, tmp_path, ver
         assert (lost > right) if method == "fp" else (lost < 0.01 * right), (method, wrong[:5])
 
 
-@every_version(golang.SLOW_VERSIONS)
+@newest_version()
 def test_unwinding_method_does_not_change_times(targets, tmp_path, version):
     """main.burn's goroutine is there all the time: all of that is in stacks that begin there."""
     program = targets.start("callers", version)
@@ -242,6 +242,7 @@ def test_running_goroutine_in_a_core_uses_its_registers(targets, tmp_path, versi
         assert rows("--core", core, "-g", spins.id, "--unwind", method)[0].startswith("# stacks")
 
 
+@pytest.mark.every_version
 @pytest.mark.parametrize("version,arch", recorded())
 def test_recorded_cores_of_every_version_by_frame_pointers(tmp_path, version, arch):
     """On arm64 the runtime did not adjust frame pointers when it copied a stack to a larger one

@@ -157,6 +157,7 @@ def expected(variable):
 LOCALS = [(golang.OLDEST, golang.PLAIN), (golang.NEWEST, golang.PLAIN), (golang.NEWEST, golang.NOT_OPTIMIZED)]
 
 
+@pytest.mark.slow  # delve is built for it
 @pytest.mark.parametrize("version,mode", LOCALS, ids=[f"go{v}-{m}" for v, m in LOCALS])
 def test_locals_are_as_delve_sees_them(targets, tmp_path, version, mode):
     program = targets.keep("valued", version, mode)

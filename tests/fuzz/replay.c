@@ -117,9 +117,9 @@ static bool run_path(const char *path, size_t *count)
 	return good;
 }
 
-static size_t run_changed(const struct seeds *seeds, unsigned int seconds)
+static size_t run_changed(const struct seeds *seeds, double seconds)
 {
-	uint64_t end = clock_now() + seconds * 1000000000ull;
+	uint64_t end = clock_now() + (uint64_t)(seconds * 1e9);
 	uint32_t n = 0;
 
 	while (clock_now() < end) {
@@ -345,7 +345,7 @@ static void seeds_release(struct seeds *seeds)
 int main(int argc, char **argv)
 {
 	__attribute__((cleanup(seeds_release))) struct seeds seeds = {.count = 0};
-	unsigned int seconds = 0;
+	double seconds = 0;
 	size_t files = 0, changed;
 	bool good = true;
 
@@ -363,7 +363,7 @@ int main(int argc, char **argv)
 	run_seeds(&seeds);
 	for (int i = 1; good && i < argc; i++) {
 		if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
-			seconds = atoi(argv[++i]);
+			seconds = strtod(argv[++i], NULL);
 		else
 			good = run_path(argv[i], &files);
 	}

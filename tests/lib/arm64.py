@@ -28,8 +28,7 @@ QEMU = "qemu-system-aarch64"
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p")
 BOOT_SECONDS = 120
 # How long an emulated machine takes for anything depends on what else runs on the real one.
-TAKES_TIME = pytest.mark.skipif("CI" in os.environ,
-                                reason="an emulated machine, and the time: make test-arm64 has it")
+TAKES_TIME = pytest.mark.slow
 # By its whole name: busybox's shell would take its own.
 SETPRIV = "/usr/bin/setpriv"
 

@@ -40,9 +40,7 @@ FIRST_OF_EACH = tuple({minor(first): first for first, _ in reversed(TABLES)}.val
 OLDEST = NEWEST_OF_EACH[0]
 MIDDLE = NEWEST_OF_EACH[len(NEWEST_OF_EACH) // 2]
 NEWEST = NEWEST_OF_EACH[-1]
-VERSIONS = (OLDEST, MIDDLE, NEWEST)
-# For what takes seconds: the middle one with ALL_VERSIONS=1 only.
-SLOW_VERSIONS = VERSIONS if "ALL_VERSIONS" in os.environ else (OLDEST, NEWEST)
+VERSIONS = (OLDEST, MIDDLE, NEWEST)  # the middle one is slow: conftest.py
 
 PLAIN = "plain"
 STRIPPED = "strip"  # by strip(1): no symbols, no DWARF

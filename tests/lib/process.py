@@ -110,6 +110,7 @@ class Program:
         self.pid = self.process.pid
         self._buffer = b""
         self._seconds = seconds
+        self._began = time.monotonic()
         ready = self.line()
         assert ready == f"ready {self.pid}", f"{self.binary.name} said {ready!r}"
         self.answer = self.ask("check")
@@ -154,6 +155,10 @@ class Program:
         """The CPU time of all its threads so far, user and system."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def age(self):
+        """The seconds since it was started."""
+        return time.monotonic() - self._began
 
     def running(self):
         return self.process.poll() is None

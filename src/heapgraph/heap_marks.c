@@ -19,7 +19,7 @@ struct heap_marks {
 	struct object_spans spans;
 	struct heap_objects objects;
 	uint64_t *marked;
-	uint64_t *visited; /* its pointers were followed */
+	uint64_t *pending; /* it is marked, and its pointers are to be followed */
 	uint32_t *queue;   /* a ring of numbers of spans */
 	size_t queue_first;
 	size_t queue_count;
@@ -28,6 +28,11 @@ struct heap_marks {
 	size_t miss_capacity;
 	uint64_t low, high; /* of all spans */
 	uint64_t marked_bytes;
+	bool is_kept;   /* what is marked is noted, too */
+	uint64_t *kept; /* numbers of objects */
+	size_t kept_count;
+	size_t kept_capacity;
+	bool failed; /* there was no memory to note one */
 	struct heap_marks_info info;
 };
 
@@ -41,17 +46,22 @@ static void bit_set(uint64_t *bits, uint64_t i)
 	bits[i / 64] |= 1ull << i % 64;
 }
 
+static void bit_clear(uint64_t *bits, uint64_t i)
+{
+	bits[i / 64] &= ~(1ull << i % 64);
+}
+
 /* ---- opening ---- */
 
 static struct error *must_check make_bits(const struct object_spans *spans, uint64_t **ret_marked,
-					  uint64_t **ret_visited, uint32_t **ret_queue)
+					  uint64_t **ret_pending, uint32_t **ret_queue)
 {
 	size_t words = spans->objects / 64 + 1;
 
 	*ret_marked = calloc(words, sizeof(uint64_t));
-	*ret_visited = calloc(words, sizeof(uint64_t));
+	*ret_pending = calloc(words, sizeof(uint64_t));
 	*ret_queue = calloc(spans->count + 1, sizeof(uint32_t));
-	return *ret_marked && *ret_visited && *ret_queue ? NULL : &error_no_memory;
+	return *ret_marked && *ret_pending && *ret_queue ? NULL : &error_no_memory;
 }
 
 static void find_bounds(struct heap_marks *m)
@@ -82,7 +92,7 @@ struct error *heap_marks_open(struct target *t, const struct image *img, const s
 	if (!err)
 		err = heap_objects_open(t, img, lay, m->variables.heap, &m->objects);
 	if (!err)
-		err = make_bits(&m->spans, &m->marked, &m->visited, &m->queue);
+		err = make_bits(&m->spans, &m->marked, &m->pending, &m->queue);
 	if (err)
 		return err;
 	find_bounds(m);
@@ -97,9 +107,10 @@ void heap_marks_close(struct heap_marks *m)
 	object_spans_release(&m->spans);
 	heap_objects_release(&m->objects);
 	free(m->marked);
-	free(m->visited);
+	free(m->pending);
 	free(m->queue);
 	free(m->misses);
+	free(m->kept);
 	free(m);
 }
 
@@ -124,22 +135,35 @@ static void add_miss(struct heap_marks *m, uint64_t address)
 	m->misses[m->miss_count++] = address;
 }
 
+static void mark(struct heap_marks *m, struct heap_object o)
+{
+	uint64_t number = heap_object_number(o);
+
+	bit_set(m->marked, number);
+	m->marked_bytes += o.span->object_size;
+	if (!m->is_kept)
+		return;
+	if (!array_reserve(&m->kept, &m->kept_capacity, m->kept_count + 1))
+		m->failed = true;
+	else
+		m->kept[m->kept_count++] = number;
+}
+
 void heap_marks_add(struct heap_marks *m, uint64_t address)
 {
 	struct heap_object o;
-	uint64_t number;
 
 	if (!object_spans_object(&m->spans, address, &o)) {
 		add_miss(m, address);
 		return;
 	}
-	number = heap_object_number(o);
-	if (bit_get(m->marked, number))
+	if (bit_get(m->marked, heap_object_number(o)))
 		return;
-	bit_set(m->marked, number);
-	m->marked_bytes += o.span->object_size;
-	if (!o.span->no_scan)
-		enqueue(m, o.span);
+	mark(m, o);
+	if (o.span->no_scan)
+		return;
+	bit_set(m->pending, heap_object_number(o));
+	enqueue(m, o.span);
 }
 
 static void add_word(void *arg, uint64_t slot, uint64_t value)
@@ -157,28 +181,10 @@ static bool wanted(void *arg, struct heap_object object, const uint8_t *bytes, s
 	struct heap_marks *m = arg;
 	uint64_t number = heap_object_number(object);
 
-	if (!bit_get(m->marked, number) || bit_get(m->visited, number))
+	if (!bit_get(m->pending, number))
 		return false;
-	bit_set(m->visited, number);
+	bit_clear(m->pending, number);
 	return !m->options.opaque || !m->options.opaque(m->options.arg, object, bytes, size);
-}
-
-/* Whether a span has objects that are marked and not visited. */
-static bool has_work(const struct heap_marks *m, const struct object_span *span)
-{
-	uint64_t first = span->first, end = first + span->count;
-
-	for (uint64_t i = first / 64; i <= (end - 1) / 64; i++) {
-		uint64_t bits = m->marked[i] & ~m->visited[i];
-
-		if (i == first / 64)
-			bits &= ~0ull << first % 64;
-		if (i == end / 64)
-			bits &= (1ull << end % 64) - 1;
-		if (bits)
-			return true;
-	}
-	return false;
 }
 
 static size_t dequeue(struct heap_marks *m, struct object_span **spans)
@@ -191,7 +197,7 @@ static size_t dequeue(struct heap_marks *m, struct object_span **spans)
 		m->queue_first = (m->queue_first + 1) % m->spans.count;
 		m->queue_count--;
 		span->is_queued = false;
-		if (has_work(m, span))
+		if (object_span_next(span, m->pending, 0) < span->count)
 			spans[n++] = span;
 	}
 	return n;
@@ -199,7 +205,7 @@ static size_t dequeue(struct heap_marks *m, struct object_span **spans)
 
 struct error *heap_marks_drain(struct heap_marks *m)
 {
-	const struct heap_choice choice = {wanted, m};
+	const struct heap_choice choice = {wanted, m, m->pending};
 	const struct heap_visit visit = adding(m);
 	struct object_span *spans[HEAP_BATCH];
 	struct error *err = NULL;
@@ -211,7 +217,25 @@ struct error *heap_marks_drain(struct heap_marks *m)
 			return &error_stopped;
 		err = heap_objects_visit(&m->objects, spans, n, &choice, &visit);
 	}
-	return err;
+	return err ? err : m->failed ? &error_no_memory : NULL;
+}
+
+size_t heap_marks_place(struct heap_marks *m)
+{
+	m->is_kept = true;
+	return m->kept_count;
+}
+
+void heap_marks_take_back(struct heap_marks *m, size_t place)
+{
+	while (m->kept_count > place) {
+		uint64_t number = m->kept[--m->kept_count];
+		struct heap_object o = object_spans_numbered(&m->spans, number);
+
+		bit_clear(m->marked, number);
+		bit_clear(m->pending, number);
+		m->marked_bytes -= o.span->object_size;
+	}
 }
 
 /* ---- roots ---- */
@@ -231,10 +255,10 @@ static void keep_object(void *arg, struct heap_object object)
 
 struct error *heap_marks_add_specials(struct heap_marks *m)
 {
-	const struct heap_visit visit = adding(m);
-	struct error *err = heap_specials_visit(m->t, m->lay, &m->spans, &visit, keep_object);
+	const struct heap_specials_visit visit = {.visit = adding(m), .kept = keep_object};
+	struct error *err = heap_specials_visit(m->t, m->lay, &m->spans, &visit);
 
-	return err ? err : heap_queues_visit(m->t, m->img, &visit);
+	return err ? err : heap_queues_visit(m->t, m->img, &visit.visit);
 }
 
 struct from_g {
@@ -267,9 +291,8 @@ struct error *heap_marks_add_goroutine(struct heap_marks *m, uint64_t g,
 
 	if (object_spans_object(&m->spans, g, &o)) {
 		if (!bit_get(m->marked, heap_object_number(o)))
-			m->marked_bytes += o.span->object_size;
-		bit_set(m->marked, heap_object_number(o));
-		bit_set(m->visited, heap_object_number(o));
+			mark(m, o);
+		bit_clear(m->pending, heap_object_number(o));
 		err = heap_objects_visit_one(&m->objects, o, &visit);
 	}
 	if (err)
@@ -302,7 +325,7 @@ static uint64_t count_marked(const struct heap_marks *m, const struct object_spa
 
 /* Spans that are as they were keep the marks of their objects. */
 static void carry_over(const struct heap_marks *m, const struct object_spans *spans,
-		       uint64_t *marked, uint64_t *visited)
+		       uint64_t *marked, uint64_t *pending)
 {
 	const struct object_spans *old = &m->spans;
 
@@ -314,8 +337,8 @@ static void carry_over(const struct heap_marks *m, const struct object_spans *sp
 			for (uint64_t n = 0; n < a->count; n++) {
 				if (bit_get(m->marked, a->first + n))
 					bit_set(marked, b->first + n);
-				if (bit_get(m->visited, a->first + n))
-					bit_set(visited, b->first + n);
+				if (bit_get(m->pending, a->first + n))
+					bit_set(pending, b->first + n);
 			}
 		}
 		if (a->start <= b->start)
@@ -328,7 +351,7 @@ static void carry_over(const struct heap_marks *m, const struct object_spans *sp
 struct error *heap_marks_refresh(struct heap_marks *m, bool *ret_more)
 {
 	_cleanup_object_spans_ struct object_spans spans = {0};
-	_cleanup_free_ uint64_t *marked = NULL, *visited = NULL;
+	_cleanup_free_ uint64_t *marked = NULL, *pending = NULL;
 	_cleanup_free_ uint32_t *queue = NULL;
 	_cleanup_free_ uint64_t *misses = NULL;
 	size_t count = m->miss_count;
@@ -339,18 +362,18 @@ struct error *heap_marks_refresh(struct heap_marks *m, bool *ret_more)
 		return NULL;
 	err = object_spans_read(m->t, m->lay, &m->variables, m->options.stop, &spans);
 	if (!err)
-		err = make_bits(&spans, &marked, &visited, &queue);
+		err = make_bits(&spans, &marked, &pending, &queue);
 	if (err)
 		return err;
-	carry_over(m, &spans, marked, visited);
+	carry_over(m, &spans, marked, pending);
 	object_spans_release(&m->spans);
 	m->spans = spans;
 	spans = (struct object_spans){0};
 	free(m->marked);
-	free(m->visited);
+	free(m->pending);
 	free(m->queue);
 	m->marked = take_ptr(marked);
-	m->visited = take_ptr(visited);
+	m->pending = take_ptr(pending);
 	m->queue = take_ptr(queue);
 	m->queue_first = m->queue_count = 0;
 	find_bounds(m);

@@ -44,6 +44,11 @@ struct error *heap_marks_add_goroutine(struct heap_marks *m, uint64_t g,
 /* Follows all pointers. */
 struct error *heap_marks_drain(struct heap_marks *m) must_check;
 
+/* From the first call on, the marks that are set later can be taken back: all since a place that
+ * this returned. Not across heap_marks_refresh(). */
+size_t heap_marks_place(struct heap_marks *m);
+void heap_marks_take_back(struct heap_marks *m, size_t place);
+
 /* Reads the spans again, and adds as roots what led to none before. *ret_more: there is such. */
 struct error *heap_marks_refresh(struct heap_marks *m, bool *ret_more) must_check;
 

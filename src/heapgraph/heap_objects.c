@@ -232,6 +232,51 @@ static struct error *must_check visit_object(struct heap_objects *o, const struc
 
 /* ---- the objects of a piece ---- */
 
+static struct error *must_check visit_in_piece(struct heap_objects *o, const struct piece *p,
+					       uint32_t index, struct progress *progress,
+					       const struct heap_choice *choice,
+					       const struct heap_visit *visit)
+{
+	struct object_span *span = p->span;
+	uint64_t base = span->start + index * span->object_size, end = p->address + p->size;
+	uint64_t to = base + span->object_size < end ? base + span->object_size : end;
+
+	if (progress->object != (uint64_t)index + 1)
+		*progress = (struct progress){
+			.object = (uint64_t)index + 1,
+			.wanted = choice->wanted(choice->arg, (struct heap_object){span, index},
+						 p->bytes + (base - p->address), to - base),
+		};
+	if (!progress->wanted || progress->stopped)
+		return NULL;
+	return visit_object(o, p, base, base < p->address ? p->address : base, to, progress, visit);
+}
+
+/* A whole span. wanted() clears the bit of each object, so that this ends. */
+static struct error *must_check visit_pending(struct heap_objects *o, const struct piece *p,
+					      const struct heap_choice *choice,
+					      const struct heap_visit *visit)
+{
+	const struct object_span *span = p->span;
+	uint32_t i = object_span_next(span, choice->pending, 0);
+	struct error *err = NULL;
+
+	while (i < span->count && !err) {
+		struct progress progress = {0};
+
+		err = visit_in_piece(o, p, i, &progress, choice, visit);
+		i = object_span_next(span, choice->pending, i + 1);
+	}
+	return err;
+}
+
+static bool is_whole(const struct piece *p)
+{
+	const struct object_span *span = p->span;
+
+	return p->address == span->start && p->size >= (uint64_t)span->count * span->object_size;
+}
+
 static struct error *must_check visit_piece(struct heap_objects *o, const struct piece *p,
 					    struct progress *progress,
 					    const struct heap_choice *choice,
@@ -242,23 +287,12 @@ static struct error *must_check visit_piece(struct heap_objects *o, const struct
 	uint64_t end = p->address + p->size;
 	struct error *err = NULL;
 
+	if (choice->pending && is_whole(p))
+		return visit_pending(o, p, choice, visit);
 	for (uint64_t i = first; i < span->count && !err; i++) {
-		uint64_t base = span->start + i * span->object_size;
-		uint64_t to = base + span->object_size;
-		struct heap_object object = {span, (uint32_t)i};
-
-		if (base >= end)
+		if (span->start + i * span->object_size >= end)
 			break;
-		if (progress->object != i + 1)
-			*progress = (struct progress){
-				.object = i + 1,
-				.wanted = choice->wanted(choice->arg, object,
-							 p->bytes + (base - p->address),
-							 (to < end ? to : end) - base),
-			};
-		if (progress->wanted && !progress->stopped)
-			err = visit_object(o, p, base, base < p->address ? p->address : base,
-					   to < end ? to : end, progress, visit);
+		err = visit_in_piece(o, p, (uint32_t)i, progress, choice, visit);
 	}
 	return err;
 }

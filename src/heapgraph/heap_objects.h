@@ -45,11 +45,15 @@ struct error *heap_objects_open(struct target *t, const struct image *img,
 				struct heap_objects *ret) must_check;
 void heap_objects_release(struct heap_objects *o);
 
-/* Asked for each object before its pointers are visited: false, it is left out. `bytes` are at most
- * the first `size` of it. */
 struct heap_choice {
+	/* Asked for each object before its pointers are visited: false, it is left out. `bytes` are
+	 * at most the first `size` of it. */
 	bool (*wanted)(void *arg, struct heap_object object, const uint8_t *bytes, size_t size);
 	void *arg;
+	/* NULL, or a bit for each object of all spans: only those whose bit is set are asked for.
+	 * wanted() clears it. Bits that are set meanwhile in the same span count, too: a list in a
+	 * span is followed with one read of the span. */
+	const uint64_t *pending;
 };
 
 /* The most spans of one call of heap_objects_visit(). */

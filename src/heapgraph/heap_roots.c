@@ -106,8 +106,7 @@ struct special {
 struct specials {
 	struct target *t;
 	const struct golayout *lay;
-	const struct heap_visit *visit;
-	void (*kept)(void *arg, struct heap_object object);
+	const struct heap_specials_visit *visit;
 	struct special *items;
 	size_t count;
 	size_t capacity;
@@ -127,22 +126,27 @@ static struct error *must_check add_special(struct specials *s, uint64_t address
 /* All words behind the header are visited: those that are no pointers lead to no object. */
 static void take_special(struct specials *s, const struct special *special, const uint8_t *bytes)
 {
+	const struct heap_visit *visit = &s->visit->visit;
 	struct special_view v = {&s->lay->n, bytes};
-	uint64_t offset = special_view_offset(v), word;
 	size_t header = s->lay->n.special_kind < 16 ? 16 : 24;
 	int32_t kind = special_view_kind(v);
 	struct object_span *span = special->span;
+	uint64_t index = special_view_offset(v) / span->object_size, word;
+	struct heap_object object = {span, (uint32_t)index};
 
-	if (kind == s->lay->n.special_profile)
+	if (kind == s->lay->n.special_profile) {
+		memcpy(&word, bytes + header, sizeof(word));
+		if (s->visit->sampled && index < span->count)
+			s->visit->sampled(visit->arg, object, word);
 		return;
+	}
 	for (size_t at = header; at < GOLAYOUT_SPECIAL_BYTES; at += 8) {
 		memcpy(&word, bytes + at, sizeof(word));
 		if (word)
-			s->visit->word(s->visit->arg, special->address + at, word);
+			visit->word(visit->arg, special->address + at, word);
 	}
-	if (kind == s->lay->n.special_finalizer && offset / span->object_size < span->count)
-		s->kept(s->visit->arg,
-			(struct heap_object){span, (uint32_t)(offset / span->object_size)});
+	if (kind == s->lay->n.special_finalizer && index < span->count)
+		s->visit->kept(visit->arg, object);
 }
 
 /* Replaces some specials by those that follow them in their lists. */
@@ -189,10 +193,10 @@ static void drop_ended(struct specials *s)
 }
 
 struct error *heap_specials_visit(struct target *t, const struct golayout *lay,
-				  struct object_spans *spans, const struct heap_visit *visit,
-				  void (*kept)(void *arg, struct heap_object object))
+				  struct object_spans *spans,
+				  const struct heap_specials_visit *visit)
 {
-	struct specials s = {.t = t, .lay = lay, .visit = visit, .kept = kept};
+	struct specials s = {.t = t, .lay = lay, .visit = visit};
 	struct error *err = NULL;
 	size_t seen = 0;
 

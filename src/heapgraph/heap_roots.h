@@ -12,11 +12,19 @@ struct error *heap_globals_visit(struct target *t, const struct image *img,
 				 const struct golayout *lay,
 				 const struct heap_visit *visit) must_check;
 
-/* Words of finalizers, cleanups and weak pointers. `kept` is called for each object whose
- * finalizer will be given all that it refers to. */
+/* What is attached to objects. */
+struct heap_specials_visit {
+	struct heap_visit visit; /* words of finalizers, cleanups and weak pointers */
+	/* Called for each object whose finalizer will be given all that it refers to. */
+	void (*kept)(void *arg, struct heap_object object);
+	/* NULL, or called for each object that is a sample of the runtime's heap profile, with the
+	 * address of its bucket. */
+	void (*sampled)(void *arg, struct heap_object object, uint64_t bucket);
+};
+
 struct error *heap_specials_visit(struct target *t, const struct golayout *lay,
-				  struct object_spans *spans, const struct heap_visit *visit,
-				  void (*kept)(void *arg, struct heap_object object)) must_check;
+				  struct object_spans *spans,
+				  const struct heap_specials_visit *visit) must_check;
 
 /* Words of the finalizers and cleanups that wait to be run (heap_queues.c). */
 struct error *heap_queues_visit(struct target *t, const struct image *img,

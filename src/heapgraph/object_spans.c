@@ -154,3 +154,29 @@ struct heap_object object_spans_numbered(struct object_spans *s, uint64_t number
 	}
 	return (struct heap_object){&s->items[low], (uint32_t)(number - s->items[low].first)};
 }
+
+/* The first bit that is set from `from` on; `end`: none before that. */
+static uint64_t next_bit(const uint64_t *bits, uint64_t from, uint64_t end)
+{
+	for (uint64_t i = from / 64; from < end; from = ++i * 64) {
+		uint64_t word = bits[i] & ~0ull << from % 64;
+
+		if (word) {
+			from = i * 64 + (uint64_t)__builtin_ctzll(word);
+			break;
+		}
+	}
+	return from < end ? from : end;
+}
+
+uint32_t object_span_next(const struct object_span *span, const uint64_t *bits, uint32_t from)
+{
+	uint64_t first = span->first, end = first + span->count,
+		 at = next_bit(bits, first + from, end);
+
+	if (at == end) {
+		at = next_bit(bits, first, first + from);
+		at = at == first + from ? end : at;
+	}
+	return (uint32_t)(at - first);
+}

@@ -98,6 +98,10 @@ static inline bool object_spans_object(struct object_spans *s, uint64_t address,
 	return index < span->count;
 }
 
+/* The first object of the span from `from` on, and then from its start on, whose bit is set in
+ * `bits`, which has one for each object of all spans; span->count: none. */
+uint32_t object_span_next(const struct object_span *span, const uint64_t *bits, uint32_t from);
+
 /* The object with this number. */
 struct heap_object object_spans_numbered(struct object_spans *s, uint64_t number);
 

@@ -442,3 +442,24 @@ struct error *runtime_buckets_read(struct target *t, const struct golayout *lay,
 	r.b = (struct runtime_buckets){0};
 	return NULL;
 }
+
+struct error *runtime_bucket_stack(struct target *t, const struct golayout *lay, uint64_t address,
+				   uint64_t *pcs, size_t most, size_t *ret_count)
+{
+	uint8_t head[HEADER_LIMIT];
+	const struct bucket_view view = {&lay->n, head};
+	size_t size = (size_t)lay->n.bucket_header, depth;
+	struct error *err =
+		size > HEADER_LIMIT ? &error_fault : target_read(t, address, head, size);
+
+	*ret_count = 0;
+	if (!err && bucket_view_typ(view) == BUCKET_MEMORY) {
+		depth = bucket_view_nstk(view) < most ? bucket_view_nstk(view) : most;
+		err = target_read(t, address + size, pcs, depth * sizeof(*pcs));
+		*ret_count = err ? 0 : depth;
+	}
+	if (err && err->code != ERROR_FAULT)
+		return err;
+	error_destroy(err);
+	return NULL;
+}

@@ -53,6 +53,10 @@ struct error *runtime_buckets_read(struct target *t, const struct golayout *lay,
 				   const struct heap_variables *v,
 				   const struct buckets_wanted *wanted,
 				   struct runtime_buckets *ret) must_check;
+/* The innermost return addresses, at most `most`, of the bucket at this address; none if there is
+ * no bucket of memory. */
+struct error *runtime_bucket_stack(struct target *t, const struct golayout *lay, uint64_t address,
+				   uint64_t *pcs, size_t most, size_t *ret_count) must_check;
 void runtime_buckets_release(struct runtime_buckets *b);
 #define _cleanup_runtime_buckets_ __attribute__((cleanup(runtime_buckets_release)))
 

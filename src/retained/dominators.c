@@ -1,9 +1,15 @@
 /*
- * Lengauer, Tarjan: A fast algorithm for finding dominators in a flowgraph, TOPLAS 1979. Two arrays
- * serve twice. `forest` is the parent in the tree of the search until a path is compressed: a node
- * with a larger number than the current one is linked to it. `immediate` is the list of the nodes
- * that have the same semidominator until their dominator is known: a node has no list any more when
- * it is put into one.
+ * Lengauer, Tarjan: A fast algorithm for finding dominators in a flowgraph, TOPLAS 1979.
+ *
+ * Most edges of a heap lead to an object that nothing else leads to. They are those of the search's
+ * tree, and `forest` has them; only the others are kept, and the graph is not needed after the
+ * search.
+ *
+ * Three arrays serve twice. `up` is the parent in the tree of the search until a path is
+ * compressed: a node with a larger number than the current one is linked to it. `immediate` is the
+ * list of the nodes that have the same semidominator until their dominator is known: a node has no
+ * list any more when it is put into one. `label` is the list of the edges that lead back to a node
+ * until it is its turn: nothing asks for its label before.
  */
 #include "retained/dominators.h"
 
@@ -13,123 +19,84 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 
+/* An edge that found no new node. */
+struct other_edge {
+	uint32_t from; /* numbers */
+	uint32_t to;   /* later the next edge that leads back to the same node + 1; 0: none */
+};
+
+struct search {
+	uint64_t *way; /* the nodes on the way down, each with the place of its next edge << 32 */
+	size_t depth;
+	uint32_t *numbers; /* by node */
+	uint32_t *parents; /* by number */
+	struct other_edge *others;
+	size_t other_count;
+	size_t other_capacity;
+};
+
 void dominators_release(struct dominators *d)
 {
 	free(d->nodes);
-	free(d->numbers);
 	free(d->immediate);
-	free(d->first_source);
-	free(d->sources);
 	*d = (struct dominators){0};
 }
 
-static uint32_t *numbers_of(size_t count, uint8_t fill)
+static void search_release(struct search *s)
 {
-	uint32_t *items = malloc((count + 1) * sizeof(*items));
-
-	if (items)
-		memset(items, fill, (count + 1) * sizeof(*items));
-	return items;
+	free(s->way);
+	free(s->numbers);
+	free(s->parents);
+	free(s->others);
 }
 
 /* ---- the order ---- */
 
-/* The nodes on the way down, each with the place of its next edge. */
-struct search {
-	uint64_t *items; /* place << 32 | node */
-	size_t count;
-	size_t capacity;
-};
-
-static bool push(struct search *s, const struct flow_graph *g, uint32_t node)
+static void visit(struct dominators *d, struct search *s, const struct flow_graph *g, uint32_t node,
+		  uint32_t from)
 {
-	if (!array_reserve(&s->items, &s->capacity, s->count + 1))
-		return false;
-	s->items[s->count++] = (uint64_t)g->first[node] << 32 | node;
+	s->parents[d->count] = from;
+	s->numbers[node] = d->count;
+	d->nodes[d->count++] = node;
+	s->way[s->depth++] = (uint64_t)g->first[node] << 32 | node;
+}
+
+static bool keep_other(struct search *s, uint32_t from, uint32_t to)
+{
+	if (from == to)
+		return true;
+	if (s->other_count == s->other_capacity) {
+		size_t room = s->other_capacity + s->other_capacity / 4 + 1024;
+		struct other_edge *items = realloc(s->others, room * sizeof(*items));
+
+		if (!items)
+			return false;
+		s->others = items;
+		s->other_capacity = room;
+	}
+	s->others[s->other_count++] = (struct other_edge){from, to};
 	return true;
 }
 
-static void visit(struct dominators *d, uint32_t *parents, uint32_t node, uint32_t from)
-{
-	parents[d->count] = from;
-	d->numbers[node] = d->count;
-	d->nodes[d->count++] = node;
-}
-
 static struct error *must_check find_order(const struct flow_graph *g, struct dominators *d,
-					   uint32_t *parents)
+					   struct search *s)
 {
-	struct search s = {0};
-	bool ok = push(&s, g, 0);
-
-	visit(d, parents, 0, 0);
-	while (ok && s.count) {
-		uint64_t *top = &s.items[s.count - 1];
+	visit(d, s, g, 0, 0);
+	while (s->depth) {
+		uint64_t *top = &s->way[s->depth - 1];
 		uint32_t at = (uint32_t)(*top >> 32), node = (uint32_t)*top, to;
 
 		if (at == FLOW_NONE) {
-			s.count--;
+			s->depth--;
 			continue;
 		}
 		to = g->edges[at] & ~FLOW_LAST;
 		*top = (uint64_t)(g->edges[at] & FLOW_LAST ? FLOW_NONE : at + 1) << 32 | node;
-		if (d->numbers[to] != FLOW_NONE)
-			continue;
-		visit(d, parents, to, d->numbers[node]);
-		ok = push(&s, g, to);
+		if (s->numbers[to] == FLOW_NONE)
+			visit(d, s, g, to, s->numbers[node]);
+		else if (!keep_other(s, s->numbers[node], s->numbers[to]))
+			return &error_no_memory;
 	}
-	free(s.items);
-	return ok ? NULL : &error_no_memory;
-}
-
-/* ---- the edges backwards ---- */
-
-static void count_sources(const struct flow_graph *g, struct dominators *d)
-{
-	uint32_t sum = 0;
-
-	for (uint32_t i = 0; i < d->count; i++) {
-		size_t at = g->first[d->nodes[i]];
-		bool more = at != FLOW_NONE;
-
-		for (; more; at++) {
-			more = !(g->edges[at] & FLOW_LAST);
-			d->first_source[d->numbers[g->edges[at] & ~FLOW_LAST]]++;
-		}
-	}
-	for (uint32_t i = 0; i <= d->count; i++) {
-		uint32_t n = i < d->count ? d->first_source[i] : 0;
-
-		d->first_source[i] = sum;
-		sum += n;
-	}
-}
-
-/* Each edge is put at the place of its target, which then moves on: afterwards the places are those
- * of the next node. */
-static void put_sources(const struct flow_graph *g, struct dominators *d)
-{
-	for (uint32_t i = 0; i < d->count; i++) {
-		size_t at = g->first[d->nodes[i]];
-		bool more = at != FLOW_NONE;
-
-		for (; more; at++) {
-			more = !(g->edges[at] & FLOW_LAST);
-			d->sources[d->first_source[d->numbers[g->edges[at] & ~FLOW_LAST]]++] = i;
-		}
-	}
-	memmove(d->first_source + 1, d->first_source, d->count * sizeof(*d->first_source));
-	d->first_source[0] = 0;
-}
-
-static struct error *must_check find_sources(const struct flow_graph *g, struct dominators *d)
-{
-	d->first_source = numbers_of(d->count, 0);
-	d->sources = malloc((g->edge_count + 1) * sizeof(*d->sources));
-	if (!d->first_source || !d->sources)
-		return &error_no_memory;
-	count_sources(g, d);
-	put_sources(g, d);
 	return NULL;
 }
 
@@ -139,7 +106,24 @@ struct forest {
 	uint32_t *up;
 	uint32_t *semi;
 	uint32_t *label; /* the node with the smallest semidominator on the way up, so far */
+	const struct other_edge *others;
 };
+
+/* What edges to a node with a larger number say of it at once; the others are put into lists. */
+static void use_others(struct forest *f, struct search *s)
+{
+	for (size_t i = 0; i < s->other_count; i++) {
+		struct other_edge *e = &s->others[i];
+		uint32_t to = e->to;
+
+		if (e->from < to) {
+			f->semi[to] = e->from < f->semi[to] ? e->from : f->semi[to];
+			continue;
+		}
+		e->to = f->label[to];
+		f->label[to] = (uint32_t)i + 1;
+	}
+}
 
 /* The node with the smallest semidominator on the way from v up to a node that is not linked yet:
  * one with a number up to `current`. The way there is as short as can be afterwards. */
@@ -188,9 +172,12 @@ static void find_immediate(struct dominators *d, struct forest *f)
 	uint32_t *immediate = d->immediate;
 
 	for (uint32_t w = d->count - 1; w > 0; w--) {
+		uint32_t edge = f->label[w];
+
 		settle(f, immediate, w);
-		for (uint32_t i = d->first_source[w]; i < d->first_source[w + 1]; i++) {
-			uint32_t u = smallest_above(f, d->sources[i], w);
+		f->label[w] = w;
+		for (; edge; edge = f->others[edge - 1].to) {
+			uint32_t u = smallest_above(f, f->others[edge - 1].from, w);
 
 			if (f->semi[u] < f->semi[w])
 				f->semi[w] = f->semi[u];
@@ -205,19 +192,21 @@ static void find_immediate(struct dominators *d, struct forest *f)
 			immediate[w] = immediate[immediate[w]];
 }
 
-static struct error *must_check make_tree(struct dominators *d, uint32_t *parents)
+static struct error *must_check make_tree(struct dominators *d, struct search *s)
 {
-	struct forest f = {.up = parents,
-			   .semi = numbers_of(d->count, 0),
-			   .label = numbers_of(d->count, 0)};
+	struct forest f = {.up = s->parents,
+			   .semi = flow_numbers(d->count, 0),
+			   .label = flow_numbers(d->count, 0),
+			   .others = s->others};
 	bool ok = f.semi && f.label;
 
-	d->immediate = numbers_of(d->count, 0xff);
+	d->immediate = flow_numbers(d->count, 0xff);
 	ok &= d->immediate != NULL;
-	for (uint32_t i = 0; ok && i < d->count; i++)
-		f.semi[i] = f.label[i] = i;
-	if (ok)
+	if (ok) {
+		memcpy(f.semi, s->parents, d->count * sizeof(*f.semi));
+		use_others(&f, s);
 		find_immediate(d, &f);
+	}
 	free(f.semi);
 	free(f.label);
 	return ok ? NULL : &error_no_memory;
@@ -225,21 +214,23 @@ static struct error *must_check make_tree(struct dominators *d, uint32_t *parent
 
 struct error *dominators_find(struct flow_graph *g, struct dominators *ret)
 {
-	_cleanup_dominators_ struct dominators d = {0};
-	_cleanup_free_ uint32_t *parents = numbers_of(g->count, 0);
+	_cleanup_dominators_ struct dominators d = {.nodes = flow_numbers(g->count, 0)};
+	_cleanup_(search_release) struct search s = {
+		/* The way is rarely long: memory that is not written to takes no room. */
+		.way = malloc(((size_t)g->count + 1) * sizeof(*s.way)),
+		.numbers = flow_numbers(g->count, 0xff),
+		.parents = flow_numbers(g->count, 0),
+	};
 	struct error *err;
 
-	d.nodes = numbers_of(g->count, 0);
-	d.numbers = numbers_of(g->count, 0xff);
-	if (!parents || !d.nodes || !d.numbers)
+	if (!d.nodes || !s.way || !s.numbers || !s.parents)
 		return &error_no_memory;
-	err = find_order(g, &d, parents);
+	err = find_order(g, &d, &s);
+	free(take_ptr(s.way));
+	free(take_ptr(s.numbers));
+	flow_graph_put_aside(g);
 	if (!err)
-		err = find_sources(g, &d);
-	if (err)
-		return err;
-	flow_graph_release(g);
-	err = make_tree(&d, parents);
+		err = make_tree(&d, &s);
 	if (err)
 		return err;
 	*ret = d;
@@ -249,17 +240,23 @@ struct error *dominators_find(struct flow_graph *g, struct dominators *ret)
 
 /* ---- what is made of them ---- */
 
-void dominators_sum(const struct dominators *d, uint64_t *sizes)
+struct error *dominators_numbers(const struct dominators *d, uint32_t nodes, uint32_t **ret)
 {
-	for (uint32_t i = d->count; i-- > 1;)
-		sizes[d->immediate[i]] += sizes[i];
+	uint32_t *numbers = flow_numbers(nodes, 0xff);
+
+	if (!numbers)
+		return &error_no_memory;
+	for (uint32_t i = 0; i < d->count; i++)
+		numbers[d->nodes[i]] = i;
+	*ret = numbers;
+	return NULL;
 }
 
 struct error *dominators_children(const struct dominators *d, uint32_t **ret_first,
 				  uint32_t **ret_next)
 {
-	_cleanup_free_ uint32_t *first = numbers_of(d->count, 0);
-	_cleanup_free_ uint32_t *next = numbers_of(d->count, 0);
+	_cleanup_free_ uint32_t *first = flow_numbers(d->count, 0);
+	_cleanup_free_ uint32_t *next = flow_numbers(d->count, 0);
 
 	if (!first || !next)
 		return &error_no_memory;

@@ -11,7 +11,18 @@
 #define BATCH_BYTES (1u << 20)
 /* The rest of longer ones is not compared, but their length is. */
 #define MOST_COMPARED (64u << 10)
+/* One for so many bytes of the heap. Each takes some 100 bytes. */
+#define HEAP_BYTES 8192u
+#define LEAST_STRINGS (1u << 17)
 #define MOST_STRINGS (1u << 20)
+
+void equal_strings_init(struct equal_strings *s, struct target *t, uint64_t heap)
+{
+	uint64_t most = heap / HEAP_BYTES;
+
+	most = most < LEAST_STRINGS ? LEAST_STRINGS : most;
+	*s = (struct equal_strings){.t = t, .most = most < MOST_STRINGS ? most : MOST_STRINGS};
+}
 
 static int compare_wasted(const void *a, const void *b)
 {
@@ -45,10 +56,10 @@ static bool forget_single(struct equal_strings *s)
 			s->items[kept++] = s->items[i];
 	s->forgotten += s->count - kept;
 	/* If all are there twice, the least are forgotten. */
-	if (kept > MOST_STRINGS / 2) {
+	if (kept > s->most / 2) {
 		qsort(s->items, kept, sizeof(*s->items), compare_wasted);
-		s->forgotten += kept - MOST_STRINGS / 2;
-		kept = MOST_STRINGS / 2;
+		s->forgotten += kept - s->most / 2;
+		kept = s->most / 2;
 	}
 	s->count = kept;
 	return reindex(s);
@@ -60,7 +71,7 @@ static bool count(struct equal_strings *s, const struct string_place *p, const u
 	uint64_t hash = hash_bytes(bytes, size) ^ hash_u64(p->length);
 	uint64_t *place;
 
-	if (s->count >= MOST_STRINGS && !forget_single(s))
+	if (s->count >= s->most && !forget_single(s))
 		return false;
 	place = map_at(&s->by_hash, hash);
 	if (!place)

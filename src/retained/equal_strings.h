@@ -1,6 +1,6 @@
 /*
- * Strings that a heap holds more than once, by their contents. Bounded: when there are too many
- * different ones, those that were seen once are forgotten.
+ * Strings that a heap holds more than once, by their contents. Bounded by the size of the heap:
+ * when there are too many different ones, those that were seen once are forgotten.
  */
 #ifndef RETAINED_EQUAL_STRINGS_H
 #define RETAINED_EQUAL_STRINGS_H
@@ -27,6 +27,7 @@ struct string_place {
 
 struct equal_strings {
 	struct target *t;
+	size_t most; /* different ones that are known at a time */
 	struct equal_string *items;
 	size_t count;
 	size_t capacity;
@@ -39,6 +40,8 @@ struct equal_strings {
 	uint64_t forgotten; /* strings that may be equal to others */
 };
 
+/* For a heap of so many bytes. */
+void equal_strings_init(struct equal_strings *s, struct target *t, uint64_t heap);
 /* The bytes of a string lie in an object of this size. */
 struct error *equal_strings_add(struct equal_strings *s, uint64_t address, uint64_t length,
 				uint64_t object_size) must_check;

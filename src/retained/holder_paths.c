@@ -148,7 +148,7 @@ struct error *retained_add_fields(struct retained *r, uint64_t address, uint64_t
 	return NULL;
 }
 
-/* The field of one object that leads to another. */
+/* The field of one object, or member of a global variable, that leads to another. */
 static struct error *must_check add_field(struct retained *r, uint32_t from, uint32_t to,
 					  struct strbuf *ret)
 {
@@ -159,8 +159,14 @@ static struct error *must_check add_field(struct retained *r, uint32_t from, uin
 	struct error *err;
 	bool found;
 
-	if (from < first || to < first)
+	if (to < first)
 		return NULL;
+	if (from < first) {
+		if (from)
+			root_list_add_members(&r->graph.roots, from - 1,
+					      (uint32_t)heap_object_number(object_of(r, to)), ret);
+		return NULL;
+	}
 	type = &r->table.items[r->object_types[from - first]];
 	if (type->form != FORM_VALUE && type->form != FORM_ARRAY)
 		return NULL;
@@ -175,10 +181,9 @@ static struct error *must_check add_field(struct retained *r, uint32_t from, uin
 
 /* ---- one holder ---- */
 
-static uint64_t goroutine_id(const struct retained *r, uint32_t number)
+static uint64_t goroutine_id(const struct retained *r, uint32_t node)
 {
 	const struct root_list *l = &r->graph.roots;
-	uint32_t node = r->dominators.nodes[number];
 
 	return r->graph.waits->goroutines[l->items[node - 1].goroutine].id;
 }
@@ -220,16 +225,10 @@ static void add_holder(const struct retained *r, uint32_t holder, struct strbuf 
 
 /* ---- ways ---- */
 
-/* The node of an example of the holder, whose dominator is in the holder above it. */
-static uint32_t node_of(const struct retained *r, uint32_t holder)
-{
-	return r->dominators.nodes[r->holders.items[holder].example];
-}
-
 static void add_root(const struct retained *r, uint32_t node, struct strbuf *ret)
 {
 	const struct root *root = &r->graph.roots.items[node - 1];
-	uint32_t holder = r->holders.of[r->dominators.numbers[node]];
+	uint32_t holder = r->root_holders[node];
 
 	if (root->kind == ROOT_GOROUTINE)
 		strbuf_addf(ret, "goroutine %" PRIu64 " (%s)",
@@ -271,13 +270,12 @@ static struct error *must_check add_shortest(struct retained *r, uint32_t node, 
 
 		if (is_part_of_map(r, way[i]))
 			continue;
-		if (way[i] < first) {
+		if (way[i] < first)
 			add_root(r, way[i], ret);
-		} else {
+		else
 			strbuf_adds(ret,
 				    holder_tree_type(&r->holders, r->object_types[way[i] - first]));
-			err = add_field(r, way[i], to, ret);
-		}
+		err = add_field(r, way[i], to, ret);
 		strbuf_adds(ret, ARROW);
 		if (is_cut && i == MOST_STEPS / 2)
 			strbuf_addf(ret, "\xe2\x80\xa6%s", ARROW);
@@ -304,15 +302,12 @@ static struct error *must_check add_above(struct retained *r, uint32_t holder, s
 		way[count < MOST_STEPS ? count++ : MOST_STEPS - 1] = at;
 	}
 	if (tree->items[tree->items[way[count - 1]].parent].kind == HOLDER_SEVERAL)
-		err = add_shortest(r, node_of(r, way[count - 1]), ret);
+		err = add_shortest(r, tree->items[way[count - 1]].example, ret);
 	for (uint32_t i = count; i-- > 0 && !err;) {
 		add_holder(r, way[i], ret);
 		if (i)
-			err = add_field(r,
-					r->dominators
-						.nodes[r->dominators.immediate
-							       [tree->items[way[i - 1]].example]],
-					node_of(r, way[i - 1]), ret);
+			err = add_field(r, tree->items[way[i - 1]].above,
+					tree->items[way[i - 1]].example, ret);
 		if (i)
 			strbuf_adds(ret, ARROW);
 	}

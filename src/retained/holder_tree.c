@@ -13,7 +13,14 @@
 struct making {
 	struct holder_tree *tree;
 	const struct holder_input *in;
-	uint32_t *open; /* by name of a type: how many of its objects hold the current one */
+	uint32_t *own; /* by number: the bytes of the object itself / 8 */
+	struct open_type *open;
+};
+
+/* By name of a type. */
+struct open_type {
+	uint32_t count;  /* of its objects that hold the current one */
+	uint64_t before; /* bytes that were counted when the first of them was entered */
 };
 
 /* ---- types ---- */
@@ -222,74 +229,115 @@ static struct error *must_check make_holders(struct making *m)
 		if (err)
 			return err;
 		tree->of[i] = holder;
-		if (!tree->items[holder].count++)
-			tree->items[holder].example = i;
+		if (tree->items[holder].count++)
+			continue;
+		tree->items[holder].example = d->nodes[i];
+		tree->items[holder].above = d->nodes[d->immediate[i]];
 	}
 	return err;
 }
 
 /* ---- sums ---- */
 
-/* The part of `retained` that is the object's own: what is left without its children's. */
-static uint64_t *own_bytes(const struct making *m)
-{
-	const struct dominators *d = m->in->dominators;
-	uint64_t *own = malloc(((size_t)d->count + 1) * sizeof(*own));
+struct sizing {
+	const struct object_graph *graph;
+	const uint32_t *numbers;
+	uint32_t *own;
+};
 
-	if (!own)
-		return NULL;
-	memcpy(own, m->in->retained, d->count * sizeof(*own));
-	for (uint32_t i = 1; i < d->count; i++)
-		own[d->immediate[i]] -= m->in->retained[i];
-	return own;
+#define OWN_UNIT 8u
+#define OWN_MOST UINT32_MAX
+
+static void take_size(void *arg, uint32_t rank, const struct object_span *span, uint32_t index)
+{
+	struct sizing *s = arg;
+	uint32_t number = s->numbers[object_graph_first_node(s->graph) + rank];
+	uint64_t size = span->object_size / OWN_UNIT;
+
+	if (number != FLOW_NONE)
+		s->own[number] = size < OWN_MOST ? (uint32_t)size : OWN_MOST;
 }
 
-static struct error *must_check sum_holders(struct making *m)
+static struct error *must_check find_sizes(struct making *m)
+{
+	const struct dominators *d = m->in->dominators;
+	struct sizing s = {.graph = m->in->graph, .own = flow_numbers(d->count, 0)};
+	_cleanup_free_ uint32_t *numbers = NULL;
+	struct error *err = dominators_numbers(d, m->in->graph->flow.count, &numbers);
+
+	m->own = s.own;
+	if (err || !s.own)
+		return err ? err : &error_no_memory;
+	s.numbers = numbers;
+	object_graph_each(m->in->graph, take_size, &s);
+	return NULL;
+}
+
+static uint64_t own_bytes(const struct making *m, uint32_t number)
+{
+	struct object_graph *g = m->in->graph;
+	uint32_t node = m->in->dominators->nodes[number];
+
+	if (m->own[number] < OWN_MOST)
+		return (uint64_t)m->own[number] * OWN_UNIT;
+	return object_graph_ranked(g, node - object_graph_first_node(g)).span->object_size;
+}
+
+static void sum_holders(struct making *m)
 {
 	struct holder_tree *tree = m->tree;
 	const struct dominators *d = m->in->dominators;
-	_cleanup_free_ uint64_t *own = own_bytes(m);
 
-	if (!own)
-		return &error_no_memory;
 	for (uint32_t i = 1; i < d->count; i++) {
-		tree->items[tree->of[i]].bytes += own[i];
+		struct type_sum *sum;
+
 		if (is_root(m, i))
 			continue;
-		tree->types[tree->type_names[type_at(m, i)] - 1].count++;
-		tree->types[tree->type_names[type_at(m, i)] - 1].bytes += own[i];
+		sum = &tree->types[tree->type_names[type_at(m, i)] - 1];
+		sum->count++;
+		sum->bytes += own_bytes(m, i);
+		tree->items[tree->of[i]].bytes += own_bytes(m, i);
 	}
 	for (size_t i = 0; i < tree->count; i++)
 		tree->items[i].retained = tree->items[i].bytes;
 	for (size_t i = tree->count; i-- > 1;)
 		tree->items[tree->items[i].parent].retained += tree->items[i].retained;
-	return NULL;
 }
 
-/* An object counts if none above it has its type: what that one retains includes it. */
-static void enter(struct making *m, uint32_t number)
+/* An object counts for its type if none above it has that, too: with it all that it holds. `total`
+ * are the bytes of all objects that were entered. */
+static void enter(struct making *m, uint32_t number, uint64_t *total)
 {
+	struct open_type *open;
+
+	if (!number || is_root(m, number))
+		return;
+	open = &m->open[m->tree->type_names[type_at(m, number)] - 1];
+	if (!open->count++)
+		open->before = *total;
+	*total += own_bytes(m, number);
+}
+
+static void leave(struct making *m, uint32_t number, uint64_t total)
+{
+	struct open_type *open;
 	uint32_t sum;
 
 	if (!number || is_root(m, number))
 		return;
 	sum = m->tree->type_names[type_at(m, number)] - 1;
-	if (!m->open[sum]++)
-		m->tree->types[sum].retained += m->in->retained[number];
-}
-
-static void leave(struct making *m, uint32_t number)
-{
-	if (number && !is_root(m, number))
-		m->open[m->tree->type_names[type_at(m, number)] - 1]--;
+	open = &m->open[sum];
+	if (!--open->count)
+		m->tree->types[sum].retained += total - open->before;
 }
 
 static struct error *must_check sum_types(struct making *m)
 {
 	const struct dominators *d = m->in->dominators;
 	_cleanup_free_ uint32_t *first = NULL, *next = NULL;
-	_cleanup_free_ uint32_t *open = calloc(m->tree->type_count + 1, sizeof(*open));
+	_cleanup_free_ struct open_type *open = calloc(m->tree->type_count + 1, sizeof(*open));
 	struct error *err = dominators_children(d, &first, &next);
+	uint64_t total = 0;
 	uint32_t at = 0;
 
 	if (err || !open)
@@ -298,19 +346,31 @@ static struct error *must_check sum_types(struct making *m)
 	for (;;) {
 		if (first[at]) {
 			at = first[at];
-			enter(m, at);
+			enter(m, at, &total);
 			continue;
 		}
 		while (at && !next[at]) {
-			leave(m, at);
+			leave(m, at, total);
 			at = d->immediate[at];
 		}
 		if (!at)
 			return NULL;
-		leave(m, at);
+		leave(m, at, total);
 		at = next[at];
-		enter(m, at);
+		enter(m, at, &total);
 	}
+}
+
+static struct error *must_check sum_all(struct making *m)
+{
+	struct error *err = find_sizes(m);
+
+	if (!err)
+		sum_holders(m);
+	if (!err)
+		err = sum_types(m);
+	free(m->own);
+	return err;
 }
 
 /* ---- order ---- */
@@ -361,7 +421,7 @@ struct error *holder_tree_make(const struct holder_input *in, struct holder_tree
 	uint32_t first;
 
 	*ret = (struct holder_tree){0};
-	ret->of = malloc(((size_t)in->dominators->count + 1) * sizeof(*ret->of));
+	ret->of = flow_numbers(in->dominators->count, 0);
 	ret->type_names = calloc(in->graph->table->count + 1, sizeof(*ret->type_names));
 	if (!ret->of || !ret->type_names)
 		return &error_no_memory;
@@ -371,9 +431,7 @@ struct error *holder_tree_make(const struct holder_input *in, struct holder_tree
 	if (!err)
 		err = make_holders(&m);
 	if (!err)
-		err = sum_holders(&m);
-	if (!err)
-		err = sum_types(&m);
+		err = sum_all(&m);
 	if (!err)
 		err = put_in_order(ret);
 	for (size_t i = 0; i < in->graph->table->count && !err; i++)

@@ -29,7 +29,9 @@ struct holder {
 	uint32_t parent;
 	uint32_t first; /* child, that with most retained bytes; HOLDER_NONE: none */
 	uint32_t next;
-	uint32_t example; /* the number of one of its objects or roots */
+	uint32_t example; /* the node of one of its objects or roots, whose dominator is of `parent`
+			   */
+	uint32_t above;   /* the node of that dominator */
 	uint64_t count;   /* of objects, or roots */
 	uint64_t bytes;   /* of its own objects */
 	uint64_t retained;
@@ -49,7 +51,7 @@ struct holder_tree {
 	size_t count;
 	size_t capacity;
 	struct map index;
-	uint32_t *of; /* by number of an object or root: its holder */
+	uint32_t *of; /* by number of an object or root in the dominator tree: its holder */
 	struct type_sum *types;
 	size_t type_count;
 	size_t type_capacity;
@@ -60,8 +62,7 @@ struct holder_tree {
 struct holder_input {
 	struct object_graph *graph;
 	const struct dominators *dominators;
-	const uint32_t *types;    /* by rank of the objects */
-	const uint64_t *retained; /* by number */
+	const uint32_t *types; /* by rank of the objects */
 	struct runtime_types *runtime_types;
 };
 

@@ -10,6 +10,8 @@
 
 #define MAX_FROM_G 64
 #define MOST_GENERAL 32
+/* Further ones, where the program samples each object, say nothing new. */
+#define MOST_SAMPLED (1u << 20)
 
 /* The state of one reading. */
 struct reading {
@@ -17,7 +19,7 @@ struct reading {
 	uint32_t *queue; /* a ring of numbers of spans that have objects to visit */
 	size_t queue_first;
 	size_t queue_count;
-	uint64_t *visited;
+	uint64_t *pending;  /* a bit for each object: it is reached, and is to be visited */
 	uint64_t low, high; /* of all spans */
 	uint32_t source;    /* the object whose edges are being added */
 	size_t first_edge;  /* of it; its number comes before it */
@@ -81,13 +83,15 @@ static void reach(struct reading *r, struct heap_object o)
 	struct object_graph *g = r->g;
 	uint64_t number = heap_object_number(o);
 
-	if (bit_get(g->reached, number))
+	if (object_graph_reached(g, number))
 		return;
-	bit_set(g->reached, number);
+	g->reached[number / 64].bits |= 1ull << number % 64;
 	g->count++;
 	g->bytes += o.span->object_size;
-	if (!o.span->no_scan)
-		enqueue(r, o.span);
+	if (o.span->no_scan)
+		return;
+	bit_set(r->pending, number);
+	enqueue(r, o.span);
 }
 
 /* The object that a word leads to; false: none that counts. */
@@ -168,9 +172,9 @@ static bool wanted(void *arg, struct heap_object object, const uint8_t *bytes, s
 	struct reading *r = arg;
 	uint64_t number = heap_object_number(object);
 
-	if (!bit_get(r->g->reached, number) || bit_get(r->visited, number))
+	if (!bit_get(r->pending, number))
 		return false;
-	bit_set(r->visited, number);
+	r->pending[number / 64] &= ~(1ull << number % 64);
 	end_source(r);
 	r->source = (uint32_t)number;
 	r->first_edge = r->g->flow.edge_count + 1;
@@ -189,14 +193,15 @@ static size_t dequeue(struct reading *r, struct object_span **spans)
 		r->queue_first = (r->queue_first + 1) % s->count;
 		r->queue_count--;
 		span->is_queued = false;
-		spans[n++] = span;
+		if (object_span_next(span, r->pending, 0) < span->count)
+			spans[n++] = span;
 	}
 	return n;
 }
 
 static struct error *must_check drain(struct reading *r)
 {
-	const struct heap_choice choice = {wanted, r};
+	const struct heap_choice choice = {wanted, r, r->pending};
 	const struct heap_visit visit = {add_edge, r};
 	struct object_span *spans[HEAP_BATCH];
 	struct error *err = NULL;
@@ -352,16 +357,30 @@ static void keep(void *arg, struct heap_object object)
 		r->kept[r->kept_count++] = (uint32_t)heap_object_number(object);
 }
 
+static void note_sampled(void *arg, struct heap_object object, uint64_t bucket)
+{
+	struct reading *r = arg;
+	struct object_graph *g = r->g;
+
+	if (g->sampled_count == MOST_SAMPLED)
+		return;
+	if (!array_reserve(&g->sampled, &g->sampled_capacity, g->sampled_count + 1))
+		fail(r, &error_no_memory);
+	else
+		g->sampled[g->sampled_count++] =
+			(struct sampled_object){(uint32_t)heap_object_number(object), bucket};
+}
+
 static struct error *must_check add_specials(struct reading *r)
 {
-	const struct heap_visit visit = {add_root, r};
+	const struct heap_specials_visit visit = {{add_root, r}, keep, note_sampled};
 	struct error *err;
 
 	r->kind = ROOT_FINALIZER;
-	err = heap_specials_visit(r->g->t, r->g->lay, &r->g->spans, &visit, keep);
+	err = heap_specials_visit(r->g->t, r->g->lay, &r->g->spans, &visit);
 	r->is_waiting = true;
 	if (!err)
-		err = heap_queues_visit(r->g->t, r->g->img, &visit);
+		err = heap_queues_visit(r->g->t, r->g->img, &visit.visit);
 	r->is_waiting = false;
 	return err ? err : take_ptr(r->err);
 }
@@ -374,7 +393,7 @@ static struct error *must_check add_kept(struct reading *r)
 	for (size_t i = 0; i < r->kept_count && !err; i++) {
 		struct heap_object o = object_spans_numbered(&r->g->spans, r->kept[i]);
 
-		if (bit_get(r->g->reached, r->kept[i]) || is_g(r, o))
+		if (object_graph_reached(r->g, r->kept[i]) || is_g(r, o))
 			continue;
 		reach(r, o);
 		err = root_list_add_other(&r->g->roots, ROOT_FINALIZER, 0, r->kept[i]);
@@ -410,19 +429,15 @@ static struct error *must_check read_all(struct reading *r)
 
 /* ---- nodes ---- */
 
-static struct error *must_check make_ranks(struct object_graph *g)
+static void make_ranks(struct object_graph *g)
 {
 	size_t words = g->spans.objects / 64 + 1;
 	uint32_t sum = 0;
 
-	g->ranks = malloc(words * sizeof(*g->ranks));
-	if (!g->ranks)
-		return &error_no_memory;
 	for (size_t i = 0; i < words; i++) {
-		g->ranks[i] = sum;
-		sum += (uint32_t)__builtin_popcountll(g->reached[i]);
+		g->reached[i].before = sum;
+		sum += (uint32_t)__builtin_popcountll(g->reached[i].bits);
 	}
-	return NULL;
 }
 
 /* Objects become nodes, and the numbers of sources leave the list of edges. */
@@ -489,19 +504,16 @@ static struct error *must_check make_nodes(struct object_graph *g)
 	struct flow_graph *f = &g->flow;
 	struct root_list *l = &g->roots;
 	uint64_t count = (uint64_t)g->count + l->count + 1;
-	struct error *err = make_ranks(g);
 
-	if (err)
-		return err;
 	if (count > FLOW_MOST_NODES)
 		return error_format(ERROR_UNSUPPORTED,
 				    "the heap has more objects than gospect supports (%u)",
 				    FLOW_MOST_NODES);
+	make_ranks(g);
 	f->count = (uint32_t)count;
-	f->first = malloc((count + 1) * sizeof(*f->first));
+	f->first = flow_numbers(count, 0xff);
 	if (!f->first || !flow_graph_reserve(f, f->edge_count + l->count + l->edge_count + 1))
 		return &error_no_memory;
-	memset(f->first, 0xff, (count + 1) * sizeof(*f->first));
 	name_nodes(g);
 	if (l->edge_count)
 		qsort(l->edges, l->edge_count, sizeof(*l->edges), compare_edges);
@@ -541,20 +553,20 @@ static struct error *must_check open_reading(struct reading *r)
 	struct object_graph *g = r->g;
 	const struct object_spans *s = &g->spans;
 
-	g->reached = calloc(s->objects / 64 + 1, sizeof(uint64_t));
-	r->visited = calloc(s->objects / 64 + 1, sizeof(uint64_t));
+	g->reached = calloc(s->objects / 64 + 1, sizeof(*g->reached));
+	r->pending = calloc(s->objects / 64 + 1, sizeof(uint64_t));
 	r->queue = calloc(s->count + 1, sizeof(uint32_t));
 	r->source = FLOW_NONE;
 	r->low = s->count ? s->items[0].start : 0;
 	r->high = s->count && !target_stands_still(g->t) ? s->items[s->count - 1].end : 0;
-	return g->reached && r->visited && r->queue ? NULL : &error_no_memory;
+	return g->reached && r->pending && r->queue ? NULL : &error_no_memory;
 }
 
 static void reading_release(struct reading *r)
 {
 	error_destroy(r->err);
 	free(r->queue);
-	free(r->visited);
+	free(r->pending);
 	free(r->kept);
 }
 
@@ -592,8 +604,8 @@ void object_graph_release(struct object_graph *g)
 	heap_objects_release(&g->objects);
 	root_list_release(&g->roots);
 	free(g->reached);
-	free(g->ranks);
 	free(g->typed);
+	free(g->sampled);
 	flow_graph_release(&g->flow);
 	*g = (struct object_graph){0};
 }
@@ -608,13 +620,13 @@ struct heap_object object_graph_ranked(struct object_graph *g, uint32_t rank)
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
 
-		if (g->ranks[middle] <= rank)
+		if (g->reached[middle].before <= rank)
 			low = middle;
 		else
 			high = middle;
 	}
-	bits = g->reached[low];
-	for (uint32_t i = g->ranks[low]; i < rank; i++)
+	bits = g->reached[low].bits;
+	for (uint32_t i = g->reached[low].before; i < rank; i++)
 		bits &= bits - 1;
 	return object_spans_numbered(&g->spans, low * 64 + (uint64_t)__builtin_ctzll(bits));
 }

@@ -23,6 +23,19 @@ struct typed_object {
 	uint32_t type; /* in the type table */
 };
 
+/* An object that the runtime sampled for its heap profile: a runtime.bucket has where it was
+ * allocated. */
+struct sampled_object {
+	uint32_t object;
+	uint64_t bucket;
+};
+
+/* Of 64 objects. */
+struct reached_objects {
+	uint64_t bits;   /* one for each: it is reached */
+	uint32_t before; /* how many are reached before these */
+};
+
 struct object_graph {
 	struct target *t;
 	const struct image *img;
@@ -33,14 +46,16 @@ struct object_graph {
 	struct heap_objects objects;
 	struct root_list roots;
 	struct type_table *table;
-	uint64_t *reached; /* a bit for each object */
-	uint32_t *ranks;   /* how many are reached before those of a word of `reached` */
-	uint32_t count;    /* of reached objects */
-	uint64_t bytes;    /* of them */
+	struct reached_objects *reached;
+	uint32_t count; /* of reached objects */
+	uint64_t bytes; /* of them */
 	struct flow_graph flow;
 	struct typed_object *typed;
 	size_t typed_count;
 	size_t typed_capacity;
+	struct sampled_object *sampled;
+	size_t sampled_count;
+	size_t sampled_capacity;
 	uint64_t missed; /* words that led to where no span was: it was made meanwhile */
 	uint64_t unread; /* bytes */
 };
@@ -64,15 +79,16 @@ struct error *object_graph_compare(struct object_graph *g, uint64_t *ret_words,
 
 static inline bool object_graph_reached(const struct object_graph *g, uint64_t object)
 {
-	return g->reached[object / 64] >> object % 64 & 1;
+	return g->reached[object / 64].bits >> object % 64 & 1;
 }
 
 /* The place among all reached objects. */
 static inline uint32_t object_graph_rank(const struct object_graph *g, uint64_t object)
 {
-	uint64_t before = g->reached[object / 64] & ((1ull << object % 64) - 1);
+	const struct reached_objects *r = &g->reached[object / 64];
+	uint64_t before = r->bits & ((1ull << object % 64) - 1);
 
-	return g->ranks[object / 64] + (uint32_t)__builtin_popcountll(before);
+	return r->before + (uint32_t)__builtin_popcountll(before);
 }
 
 /* The node of the first object: those before it are roots. */

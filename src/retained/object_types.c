@@ -22,7 +22,6 @@ enum {
 
 /* Bits beside the number of a type, while types are found. */
 #define FITS (1u << 31)
-#define PENDING (1u << 30)
 #define NUMBER (TYPE_MOST - 1)
 
 #define MAX_DEPTH 64
@@ -35,7 +34,8 @@ struct typing {
 	struct type_table *table;
 	struct equal_strings *strings;
 	uint32_t *items;
-	uint32_t *queue; /* a ring of numbers of spans */
+	uint64_t *pending; /* a bit for each object: its parts are to be looked at */
+	uint32_t *queue;   /* a ring of numbers of spans */
 	size_t queue_first;
 	size_t queue_count;
 	uint64_t image_start, image_end; /* where the program's own data is */
@@ -70,10 +70,13 @@ static const struct runtime_type *type_of(struct typing *y, uint64_t address)
 
 /* ---- an object gets its type ---- */
 
-static void enqueue(struct typing *y, struct object_span *span)
+static void enqueue(struct typing *y, struct heap_object o)
 {
 	struct object_spans *s = &y->g->spans;
+	struct object_span *span = o.span;
+	uint64_t number = heap_object_number(o);
 
+	y->pending[number / 64] |= 1ull << number % 64;
 	if (span->is_queued)
 		return;
 	span->is_queued = true;
@@ -145,8 +148,7 @@ static void claim_object(struct typing *y, uint64_t value, const struct claim *c
 			fail(y,
 			     equal_strings_add(y->strings, value, c->extent, o.span->object_size));
 	} else if (!o.span->no_scan) {
-		*item |= PENDING;
-		enqueue(y, o.span);
+		enqueue(y, o);
 	}
 }
 
@@ -439,12 +441,13 @@ static bool wanted(void *arg, struct heap_object object, const uint8_t *bytes, s
 	uint64_t header = object_graph_header(y->g, object.span);
 	uint32_t *item;
 
-	if (y->err || !object_graph_reached(y->g, number))
+	if (y->pending[number / 64] >> number % 64 & 1)
+		y->pending[number / 64] &= ~(1ull << number % 64);
+	else
+		return false;
+	if (y->err || size <= header)
 		return false;
 	item = &y->items[object_graph_rank(y->g, number)];
-	if (!(*item & PENDING) || size <= header)
-		return false;
-	*item &= ~PENDING;
 	read_object(y, item, bytes + header, size - header);
 	if (size < object.span->object_size)
 		read_rest(y, item, object, size);
@@ -457,7 +460,7 @@ static void no_word(void *arg, uint64_t slot, uint64_t value)
 
 static struct error *must_check drain(struct typing *y)
 {
-	const struct heap_choice choice = {wanted, y};
+	const struct heap_choice choice = {wanted, y, y->pending};
 	const struct heap_visit visit = {no_word, y};
 	struct object_spans *s = &y->g->spans;
 	struct object_span *spans[HEAP_BATCH];
@@ -467,9 +470,12 @@ static struct error *must_check drain(struct typing *y)
 		size_t n = 0;
 
 		for (; y->queue_count && n < HEAP_BATCH; y->queue_count--) {
-			spans[n] = &s->items[y->queue[y->queue_first]];
+			struct object_span *span = &s->items[y->queue[y->queue_first]];
+
 			y->queue_first = (y->queue_first + 1) % s->count;
-			spans[n++]->is_queued = false;
+			span->is_queued = false;
+			if (object_span_next(span, y->pending, 0) < span->count)
+				spans[n++] = span;
 		}
 		if (y->g->stop && atomic_load(y->g->stop))
 			return &error_stopped;
@@ -490,10 +496,8 @@ static void start_with(struct typing *y, uint32_t object, uint32_t id, bool is_c
 	if (!id || (*item & NUMBER && (*item & FITS || !is_certain)))
 		return;
 	*item = id | (is_certain ? FITS : 0);
-	if (o.span->no_scan)
-		return;
-	*item |= PENDING;
-	enqueue(y, o.span);
+	if (!o.span->no_scan)
+		enqueue(y, o);
 }
 
 /* Of a value that a variable leads to, the size shows whether it fits. */
@@ -534,8 +538,7 @@ static void try_unknown(void *arg, uint32_t rank, const struct object_span *span
 
 	if (y->items[rank] & NUMBER || span->no_scan)
 		return;
-	y->items[rank] |= PENDING;
-	enqueue(y, &y->g->spans.items[span - y->g->spans.items]);
+	enqueue(y, (struct heap_object){&y->g->spans.items[span - y->g->spans.items], index});
 }
 
 static void name_unknown(void *arg, uint32_t rank, const struct object_span *span, uint32_t index)
@@ -569,17 +572,19 @@ static void find_image(struct typing *y)
 struct error *object_types_find(struct object_graph *g, struct runtime_types *types,
 				struct equal_strings *strings, uint32_t **ret)
 {
-	_cleanup_free_ uint32_t *items = calloc((size_t)g->count + 1, sizeof(*items));
+	_cleanup_free_ uint32_t *items = flow_numbers(g->count, 0);
 	_cleanup_free_ uint32_t *queue = calloc(g->spans.count + 1, sizeof(*queue));
+	_cleanup_free_ uint64_t *pending = calloc(g->spans.objects / 64 + 1, sizeof(*pending));
 	struct typing y = {.g = g,
 			   .types = types,
 			   .table = g->table,
 			   .strings = strings,
 			   .items = items,
+			   .pending = pending,
 			   .queue = queue};
 	struct error *err;
 
-	if (!items || !queue || type_table_id(g->table, FORM_UNKNOWN, 0) == TYPE_FAILED)
+	if (!items || !queue || !pending || type_table_id(g->table, FORM_UNKNOWN, 0) == TYPE_FAILED)
 		return &error_no_memory;
 	find_image(&y);
 	start(&y);

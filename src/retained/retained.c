@@ -5,41 +5,17 @@
 #include "base/cleanup.h"
 #include "retained/object_types.h"
 
-struct sizing {
-	const struct object_graph *graph;
-	const struct dominators *dominators;
-	uint64_t *sizes;
-};
-
-static void take_size(void *arg, uint32_t rank, const struct object_span *span, uint32_t index)
+static struct error *must_check find_root_holders(struct retained *r)
 {
-	struct sizing *s = arg;
-	uint32_t number = s->dominators->numbers[object_graph_first_node(s->graph) + rank];
+	uint32_t first = object_graph_first_node(&r->graph);
 
-	if (number != FLOW_NONE)
-		s->sizes[number] = span->object_size;
-}
-
-static struct error *must_check sum_sizes(struct retained *r)
-{
-	struct sizing s = {&r->graph, &r->dominators, NULL};
-
-	r->sizes = calloc((size_t)r->dominators.count + 1, sizeof(*r->sizes));
-	if (!r->sizes)
+	r->root_holders = calloc(first, sizeof(*r->root_holders));
+	if (!r->root_holders)
 		return &error_no_memory;
-	s.sizes = r->sizes;
-	object_graph_each(&r->graph, take_size, &s);
-	dominators_sum(&r->dominators, r->sizes);
+	for (uint32_t i = 0; i < r->dominators.count; i++)
+		if (r->dominators.nodes[i] < first)
+			r->root_holders[r->dominators.nodes[i]] = r->holders.of[i];
 	return NULL;
-}
-
-struct holder_input retained_input(struct retained *r)
-{
-	return (struct holder_input){.graph = &r->graph,
-				     .dominators = &r->dominators,
-				     .types = r->object_types,
-				     .retained = r->sizes,
-				     .runtime_types = &r->types};
 }
 
 static struct error *must_check read_heap(struct retained *r, struct target *t,
@@ -52,7 +28,11 @@ static struct error *must_check read_heap(struct retained *r, struct target *t,
 	if (!err)
 		err = object_graph_read(t, img, lay, &r->types, &r->table, &how, &r->graph);
 	if (!err)
+		equal_strings_init(&r->strings, t, r->graph.spans.bytes);
+	if (!err)
 		err = object_types_find(&r->graph, &r->types, &r->strings, &r->object_types);
+	if (!err)
+		err = allocation_sites_find(&r->graph, r->object_types, &r->sites);
 	if (!err)
 		err = equal_strings_finish(&r->strings, options->strings);
 	if (!err && !options->is_exact)
@@ -62,15 +42,21 @@ static struct error *must_check read_heap(struct retained *r, struct target *t,
 
 static struct error *must_check find_holders(struct retained *r)
 {
-	struct holder_input in;
-	struct error *err = flow_graph_shortest(&r->graph.flow, &r->shortest);
+	const struct holder_input in = {.graph = &r->graph,
+					.dominators = &r->dominators,
+					.types = r->object_types,
+					.runtime_types = &r->types};
+	struct flow_graph *flow = &r->graph.flow;
+	struct error *err = dominators_find(flow, &r->dominators);
 
 	if (!err)
-		err = dominators_find(&r->graph.flow, &r->dominators);
+		err = holder_tree_make(&in, &r->holders);
 	if (!err)
-		err = sum_sizes(r);
-	in = retained_input(r);
-	return err ? err : holder_tree_make(&in, &r->holders);
+		err = find_root_holders(r);
+	free(take_ptr(r->dominators.immediate));
+	if (!err)
+		err = flow_graph_bring_back(flow);
+	return err ? err : flow_graph_shortest(flow, &r->shortest);
 }
 
 struct error *retained_find(struct target *t, const struct image *img, const struct golayout *lay,
@@ -82,7 +68,6 @@ struct error *retained_find(struct target *t, const struct image *img, const str
 	if (!r)
 		return &error_no_memory;
 	r->is_exact = options->is_exact;
-	r->strings.t = t;
 	err = read_heap(r, t, img, lay, options);
 	if (!err)
 		err = find_holders(r);
@@ -101,8 +86,9 @@ void retained_destroy(struct retained *r)
 	dominators_release(&r->dominators);
 	holder_tree_release(&r->holders);
 	equal_strings_release(&r->strings);
+	allocation_sites_release(&r->sites);
 	free(r->object_types);
-	free(r->sizes);
+	free(r->root_holders);
 	free(r->shortest);
 	free(r);
 }
@@ -110,4 +96,19 @@ void retained_destroy(struct retained *r)
 double retained_error_percent(const struct retained *r)
 {
 	return r->words ? 100 * (double)r->changed / (double)r->words : 0;
+}
+
+const struct allocation_site *retained_sites(const struct retained *r, const struct type_sum *type,
+					     size_t *ret_count)
+{
+	size_t first = 0, end;
+
+	while (first < r->sites.count &&
+	       r->holders.type_names[r->sites.items[first].type] != type->name)
+		first++;
+	for (end = first;
+	     end < r->sites.count && r->sites.items[end].type == r->sites.items[first].type;)
+		end++;
+	*ret_count = end - first;
+	return r->sites.items + first;
 }

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "retained/allocation_sites.h"
 #include "retained/equal_strings.h"
 #include "retained/holder_tree.h"
 
@@ -19,10 +20,11 @@ struct retained {
 	struct type_table table;
 	struct dominators dominators;
 	uint32_t *object_types; /* by rank */
-	uint64_t *sizes;        /* retained bytes, by number */
+	uint32_t *root_holders; /* by node of a root: its holder */
 	uint32_t *shortest;     /* by node: the one before it on a shortest path from a root */
 	struct holder_tree holders;
 	struct equal_strings strings;
+	struct allocation_sites sites;
 	bool is_exact;
 	uint64_t words, changed;
 	const char *command; /* the caller's */
@@ -42,8 +44,6 @@ void retained_destroy(struct retained *r);
 
 /* Changed words, in percent of all that were compared. */
 double retained_error_percent(const struct retained *r);
-
-struct holder_input retained_input(struct retained *r);
 
 /*
  * A row of the table of holders: a holder, and what it holds on the way down from it for as long as
@@ -65,6 +65,10 @@ struct error *retained_add_path(struct retained *r, const struct holder_row *row
 /* One holder: "global main.cache", "goroutines (main.worker)", "main.Entry". It has no numbers: the
  * same one in another look has the same name. */
 void retained_add_holder(const struct retained *r, uint32_t holder, struct strbuf *ret);
+
+/* Where sampled objects of this type were allocated: *ret_count of r->sites from the result on. */
+const struct allocation_site *retained_sites(const struct retained *r, const struct type_sum *type,
+					     size_t *ret_count);
 
 /* ".cache", ".shards[].items": the fields at this offset of a value of a runtime type. */
 struct error *retained_add_fields(struct retained *r, uint64_t type, uint64_t offset,

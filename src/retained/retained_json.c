@@ -6,6 +6,28 @@
 #include "profile/json_text.h"
 #include "retained/retained.h"
 
+#define MOST_SITES 10u
+
+/* Of objects of unknown type. */
+static struct error *must_check write_sites(const struct retained *r, const struct type_sum *type,
+					    FILE *out)
+{
+	size_t count;
+	const struct allocation_site *sites = retained_sites(r, type, &count);
+	struct error *err = NULL;
+
+	if (!count)
+		return NULL;
+	fputs(",\"allocated_by\":[", out);
+	for (size_t i = 0; i < count && i < MOST_SITES && !err; i++) {
+		fputs(i ? ",{\"func\":" : "{\"func\":", out);
+		err = json_text_write(sites[i].function, out);
+		fprintf(out, ",\"sampled\":%" PRIu32 "}", sites[i].count);
+	}
+	fputc(']', out);
+	return err;
+}
+
 static struct error *must_check write_types(const struct retained *r, FILE *out)
 {
 	const struct holder_tree *tree = &r->holders;
@@ -18,9 +40,11 @@ static struct error *must_check write_types(const struct retained *r, FILE *out)
 		fputs(i ? ",\n{\"name\":" : "\n{\"name\":", out);
 		err = json_text_write(intern_get(&tree->names, t->name), out);
 		fprintf(out,
-			",\"count\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"retained_bytes\":%" PRIu64
-			"}",
+			",\"count\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"retained_bytes\":%" PRIu64,
 			t->count, t->bytes, t->retained);
+		if (!err)
+			err = write_sites(r, t, out);
+		fputc('}', out);
 	}
 	fputs("],\n", out);
 	return err;

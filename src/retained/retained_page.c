@@ -46,35 +46,41 @@ static void choose_shown(struct page *p)
 	}
 }
 
-static uint32_t name_of(const struct page *p, uint32_t number)
+static uint32_t name_of(const struct page *p, uint32_t node)
 {
 	const struct retained *r = p->r;
-	uint32_t node = r->dominators.nodes[number], first = object_graph_first_node(&r->graph);
+	uint32_t first = object_graph_first_node(&r->graph);
 
-	return node < first ? r->holders.of[number] | FLOW_LAST
+	return node < first ? r->root_holders[node] | FLOW_LAST
 			    : r->holders.type_names[r->object_types[node - first]];
 }
 
 static struct error *must_check count_referrers(struct page *p, struct map *counts)
 {
-	const struct dominators *d = &p->r->dominators;
+	const struct flow_graph *g = &p->r->graph.flow;
 	const struct holder_tree *tree = &p->r->holders;
+	_cleanup_free_ uint32_t *numbers = NULL;
+	struct error *err = dominators_numbers(&p->r->dominators, g->count, &numbers);
 
-	for (uint32_t i = 1; i < d->count; i++) {
-		uint32_t holder = tree->of[i];
+	for (uint32_t node = 1; !err && node < g->count; node++) {
+		size_t at = g->first[node];
+		bool more = at != FLOW_NONE;
 
-		if (!p->is_shown[holder] || tree->items[holder].kind != HOLDER_OBJECTS)
-			continue;
-		for (uint32_t k = d->first_source[i]; k < d->first_source[i + 1]; k++) {
-			uint64_t *place =
-				map_at(counts, (uint64_t)holder << 32 | name_of(p, d->sources[k]));
+		for (; more; at++) {
+			uint32_t to = numbers[g->edges[at] & ~FLOW_LAST];
+			uint32_t holder = to == FLOW_NONE ? 0 : tree->of[to];
+			uint64_t *place;
 
+			more = !(g->edges[at] & FLOW_LAST);
+			if (!p->is_shown[holder] || tree->items[holder].kind != HOLDER_OBJECTS)
+				continue;
+			place = map_at(counts, (uint64_t)holder << 32 | name_of(p, node));
 			if (!place)
 				return &error_no_memory;
 			(*place)++;
 		}
 	}
-	return NULL;
+	return err;
 }
 
 static int compare_referrers(const void *a, const void *b)

@@ -16,16 +16,20 @@ static void write_types(const struct retained *r, size_t rows, FILE *out)
 {
 	const struct holder_tree *tree = &r->holders;
 	char bytes[16], retained[16];
+	size_t sampled;
 
 	fprintf(out, "%10s %6s %10s %6s %12s  %s\n", "BYTES", "%", "RETAINED", "%", "OBJECTS",
 		"TYPE");
 	for (size_t i = 0; i < tree->type_count && (!rows || i < rows); i++) {
 		const struct type_sum *t = &tree->types[i];
 
-		printable_line(out, "%10s %6.1f %10s %6.1f %12" PRIu64 "  %s",
+		const struct allocation_site *sites = retained_sites(r, t, &sampled);
+
+		printable_line(out, "%10s %6.1f %10s %6.1f %12" PRIu64 "  %s%s%s",
 			       amount_text(t->bytes, bytes), percent(r, t->bytes),
 			       amount_text(t->retained, retained), percent(r, t->retained),
-			       t->count, intern_get(&tree->names, t->name));
+			       t->count, intern_get(&tree->names, t->name),
+			       sampled ? ", allocated by " : "", sampled ? sites->function : "");
 	}
 	if (rows && tree->type_count > rows)
 		fprintf(out, "(%zu more types; -n 0 prints all)\n", tree->type_count - rows);

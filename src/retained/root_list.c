@@ -106,7 +106,7 @@ static struct error *must_check add_edge(struct root_list *l, size_t root, uint3
 {
 	if (!array_reserve(&l->edges, &l->edge_capacity, l->edge_count + 1))
 		return &error_no_memory;
-	l->edges[l->edge_count++] = (struct root_edge){(uint32_t)root, object, type};
+	l->edges[l->edge_count++] = (struct root_edge){(uint32_t)root, object, type, 0};
 	return NULL;
 }
 
@@ -205,7 +205,39 @@ struct error *root_list_add_global(struct root_list *l, uint64_t slot, uint32_t 
 	else if (!err && value)
 		err = slot_type(&l->slots, value->type, (slot - value->start) % value->type->size,
 				slot, &type);
-	return err ? err : add_edge(l, l->count - 1, object, type);
+	if (!err)
+		err = add_edge(l, l->count - 1, object, type);
+	if (!err)
+		l->edges[l->edge_count - 1].slot = slot;
+	return err;
+}
+
+void root_list_add_members(const struct root_list *l, uint32_t root, uint32_t object,
+			   struct strbuf *ret)
+{
+	size_t low = 0, high = l->edge_count;
+	const struct static_value *value;
+	const struct global *global;
+	uint64_t slot;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct root_edge *e = &l->edges[middle];
+
+		if (e->root < root || (e->root == root && e->object < object))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == l->edge_count || l->edges[low].root != root || l->edges[low].object != object)
+		return;
+	slot = l->edges[low].slot;
+	global = global_at(l, slot);
+	value = global ? NULL : static_at(l, slot);
+	if (global)
+		slot_add_members(global->type, slot - global->start, ret);
+	else if (value)
+		slot_add_members(value->type, (slot - value->start) % value->type->size, ret);
 }
 
 /* A finalizer that waits to be run has the type of the pointer that it will be given

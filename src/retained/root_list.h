@@ -31,6 +31,7 @@ struct root_edge {
 	uint32_t root;
 	uint32_t object;
 	uint32_t type; /* of the object, as the variable says: in the type table */
+	uint64_t slot; /* where in a global variable it is; 0: in none */
 };
 
 struct global {
@@ -81,7 +82,12 @@ void root_list_sort_statics(struct root_list *l);
 
 /* The word at `slot` of a global variable leads to this object. */
 struct error *root_list_add_global(struct root_list *l, uint64_t slot, uint32_t object) must_check;
-/* The same for finalizers and registers. `slot` is 0 where the word is not in memory. */
+/* Once edges are sorted by root and object: the members of the global variable in which a root
+ * leads to an object (".cache"). */
+void root_list_add_members(const struct root_list *l, uint32_t root, uint32_t object,
+			   struct strbuf *ret);
+/* As root_list_add_global() for finalizers and registers. `slot` is 0 where the word is not in
+ * memory. */
 struct error *root_list_add_other(struct root_list *l, enum root_kind kind, uint64_t slot,
 				  uint32_t object) must_check;
 

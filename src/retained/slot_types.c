@@ -190,3 +190,32 @@ const struct go_type *slot_pointee(const struct slot_types *s, const struct go_t
 	}
 	return NULL;
 }
+
+/* Strings, slices and interfaces are one value. */
+static bool is_single(const struct go_type *type)
+{
+	return has_members(type, "array", "len", 3) || has_members(type, "str", "len", 2) ||
+	       has_members(type, "tab", "data", 2) || has_members(type, "_type", "data", 2);
+}
+
+void slot_add_members(const struct go_type *type, uint64_t offset, struct strbuf *ret)
+{
+	for (int depth = 0; type && depth < MAX_DEPTH && offset < type->size; depth++) {
+		const struct go_member *member;
+
+		if (type->kind == GO_ARRAY && type->element && type->element->size) {
+			strbuf_adds(ret, "[]");
+			offset %= type->element->size;
+			type = type->element;
+			continue;
+		}
+		if (type->kind != GO_STRUCT || is_single(type))
+			return;
+		member = member_at(type, offset);
+		if (!member)
+			return;
+		strbuf_addf(ret, ".%s", member->name);
+		offset -= member->offset;
+		type = member->type;
+	}
+}

@@ -23,7 +23,10 @@ struct error *slot_type(const struct slot_types *s, const struct go_type *type, 
 const struct go_type *slot_pointee(const struct slot_types *s, const struct go_type *type,
 				   uint64_t offset, bool *ret_is_slice);
 
-/* Likewise, by a runtime type. */
+/* ".cache", ".shards[].items": the members at this offset of a variable of this type. */
+void slot_add_members(const struct go_type *type, uint64_t offset, struct strbuf *ret);
+
+/* As slot_type(), by a runtime type. */
 struct error *slot_type_by_runtime(const struct slot_types *s, const struct runtime_type *type,
 				   uint64_t offset, uint64_t slot, uint32_t *ret) must_check;
 

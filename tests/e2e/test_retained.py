@@ -65,10 +65,10 @@ def check_types(found, version):
 
 def check_holders(found):
     entries = 1000 * (48 + 32 + 32 + 1024)
-    assert entries < holder(found, "global main.server → map[string]*main.Entry") < entries + 100_000
-    assert holder(found, "global main.server → main.Node") == 5000 * 48
+    assert entries < holder(found, "global main.server.cache → map[string]*main.Entry") < entries + 100_000
+    assert holder(found, "global main.server.list → main.Node") == 5000 * 48
     names = 800 * (112 + 16)
-    assert names <= holder(found, "global main.server → []string") < names + 3000
+    assert names <= holder(found, "global main.server.settings.names → []string") < names + 3000
     assert holder(found, "global main.tree → main.Tree") == 1023 * 24
     assert 1 << 20 < holder(found, "global main.handler → func main.fillOthers.func1") < (1 << 20) + 200
     # Go 1.17 starts a goroutine with a function of its own, main.main·dwrap·1.
@@ -120,6 +120,18 @@ def test_stripped_program_shows_the_types_that_its_memory_names(targets, version
     assert found["objects"] == sum(types.values())
     row = next(r for r in found["holders"] if re.match(r"goroutine \d+ ", r["path"]))
     assert "frame of main.hold" in row["path"] and row["retained_bytes"] > 2 << 20
+
+
+def test_objects_of_unknown_type_have_the_function_that_allocated_them(targets):
+    """As far as the heap profile samples them: here each."""
+    program = targets.keep("kept", golang.NEWEST, golang.STRIPPED, env={"GOGC": "off"})
+    assert program.ask("gc") == "ok"
+    unknown = {t["name"]: t for t in retained(program.pid)["types"] if t["name"].startswith("unknown, ")}
+    sites = {site["func"]: (site["sampled"], t["count"]) for t in unknown.values() for site in t.get("allocated_by", ())}
+    assert all(sampled <= count for sampled, count in sites.values())
+    assert any(func.startswith("main.") for func in sites), sites
+    text = gospect.run("heap", "--retained", "-n", "0", program.pid).ok().text
+    assert re.search(r"unknown, \d+ bytes(, no pointers)?, allocated by main\.", text)
 
 
 @pytest.mark.slow  # --exact reads one point in time, too; gcore takes 5 s of CPU time

@@ -194,8 +194,9 @@ static struct error *must_check has_own_objects(const struct leak_looks *l, cons
 	return NULL;
 }
 
+/* *ret_young: it is one only if it grows. */
 static struct error *must_check is_suspect(const struct leak_looks *l, const uint32_t *members,
-					   size_t count, bool *ret)
+					   size_t count, bool *ret, bool *ret_young)
 {
 	uint64_t now = l->waits->taken, oldest = 0;
 
@@ -208,43 +209,36 @@ static struct error *must_check is_suspect(const struct leak_looks *l, const uin
 		if (since && since <= now && now - since > oldest)
 			oldest = now - since;
 	}
-	return oldest < MINUTE ? NULL : has_own_objects(l, members, count, ret);
+	*ret_young = oldest < MINUTE;
+	return has_own_objects(l, members, count, ret);
 }
 
 static struct error *must_check make_groups(struct grouping *g)
 {
 	const struct leak_looks *l = g->l;
 	struct error *err = NULL;
-	bool keep;
+	bool keep, is_young;
 
 	for (size_t i = 0, n; i < g->count && !err; i += n) {
 		for (n = 1; i + n < g->count; n++)
 			if (compare_groups(l, g->items[i], g->items[i + n]))
 				break;
 		keep = l->states[g->items[i]] == LEAK_CANDIDATE;
+		is_young = false;
 		if (!keep)
-			err = is_suspect(l, g->items + i, n, &keep);
+			err = is_suspect(l, g->items + i, n, &keep, &is_young);
 		if (!err && keep)
 			err = add_group(g, g->items + i, n);
+		if (!err && keep)
+			g->leaks->groups[g->leaks->group_count - 1].is_young = is_young;
 	}
 	return err;
 }
 
 /* ---- what they keep ---- */
 
-static int compare_counts(const void *a, const void *b)
+static struct error *must_check mark_group(struct leak_looks *l, const struct leak_group *group)
 {
-	const struct leak_group *x = a, *y = b;
-
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return (x->goroutines > y->goroutines) - (x->goroutines < y->goroutines);
-}
-
-/* An object that several groups keep counts at the first. */
-static struct error *must_check count_retained(struct leak_looks *l, struct leak_group *group)
-{
-	uint64_t before = heap_marks_bytes(l->marks);
 	struct error *err = NULL;
 
 	for (size_t i = 0; i < group->count && !err; i++) {
@@ -253,44 +247,121 @@ static struct error *must_check count_retained(struct leak_looks *l, struct leak
 		for (uint32_t k = 0; k < g->edge_count; k++)
 			heap_marks_add(l->marks, l->waits->edges[g->first_edge + k].address);
 		err = leak_looks_add(l, group->goroutines[i]);
-		group->retained += g->stack_hi - g->stack_lo;
 	}
-	if (!err)
-		err = heap_marks_drain(l->marks);
-	group->retained += heap_marks_bytes(l->marks) - before;
+	return err ? err : heap_marks_drain(l->marks);
+}
+
+/* Leaked groups, of which all others are marked. */
+struct group_range {
+	struct leak_group **items;
+	size_t count;
+};
+
+static struct error *must_check mark_range(struct leak_looks *l, struct group_range range)
+{
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < range.count && !err; i++)
+		err = mark_group(l, range.items[i]);
 	return err;
+}
+
+/*
+ * What a group retains is what its goroutines alone lead to: it is left when the objects of all
+ * other groups are marked. Each half of the groups is marked once for the other half, so a group is
+ * marked once for each time that their number can be halved.
+ */
+static struct error *must_check count_retained(struct leak_looks *l, struct group_range range)
+{
+	size_t middle = range.count / 2, place = heap_marks_place(l->marks);
+	const struct group_range low = {range.items, middle},
+				 high = {range.items + middle, range.count - middle};
+	uint64_t before = heap_marks_bytes(l->marks);
+	struct error *err;
+
+	if (range.count == 1) {
+		err = mark_group(l, range.items[0]);
+		range.items[0]->retained += heap_marks_bytes(l->marks) - before;
+		return err;
+	}
+	err = mark_range(l, high);
+	if (!err)
+		err = count_retained(l, low);
+	heap_marks_take_back(l->marks, place);
+	if (!err)
+		err = mark_range(l, low);
+	return err ? err : count_retained(l, high);
+}
+
+static uint64_t stack_bytes(const struct leak_looks *l, const struct leak_group *group)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < group->count; i++) {
+		const struct wait_goroutine *g = &l->waits->goroutines[group->goroutines[i]];
+
+		bytes += g->stack_hi - g->stack_lo;
+	}
+	return bytes;
+}
+
+/* Of all leaked groups; together they keep also what several of them lead to. */
+static struct error *must_check count_leaked(struct leak_looks *l, struct group_range range)
+{
+	struct leaks *leaks = l->leaks;
+	size_t place = heap_marks_place(l->marks);
+	uint64_t before = heap_marks_bytes(l->marks);
+	struct error *err = mark_range(l, range);
+
+	leaks->retained = heap_marks_bytes(l->marks) - before;
+	heap_marks_take_back(l->marks, place);
+	for (size_t i = 0; i < range.count; i++) {
+		range.items[i]->retained = stack_bytes(l, range.items[i]);
+		leaks->retained += range.items[i]->retained;
+	}
+	return err || !range.count ? err : count_retained(l, range);
 }
 
 static int compare_shown(const void *a, const void *b)
 {
 	const struct leak_group *x = a, *y = b;
 
+	if (x->is_young != y->is_young)
+		return x->is_young ? 1 : -1;
 	if (x->is_certain != y->is_certain)
 		return x->is_certain ? -1 : 1;
 	if (x->retained != y->retained)
 		return x->retained > y->retained ? -1 : 1;
-	return compare_counts(a, b);
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	return (x->goroutines > y->goroutines) - (x->goroutines < y->goroutines);
 }
 
 static struct error *must_check count_all_retained(struct leak_looks *l)
 {
 	struct leaks *leaks = l->leaks;
-	struct error *err = NULL;
+	_cleanup_free_ struct leak_group **leaked =
+		calloc(leaks->group_count + 1, sizeof(struct leak_group *));
+	struct group_range range = {leaked, 0};
+	struct error *err;
 
-	if (!leaks->group_count)
-		return NULL;
-	qsort(leaks->groups, leaks->group_count, sizeof(*leaks->groups), compare_counts);
-	for (size_t i = 0; i < leaks->group_count && !err; i++) {
+	if (!leaked)
+		return &error_no_memory;
+	for (size_t i = 0; i < leaks->group_count; i++) {
 		struct leak_group *group = &leaks->groups[i];
 
 		if (l->states[group->goroutines[0]] == LEAK_CANDIDATE)
-			err = count_retained(l, group);
+			leaked[range.count++] = group;
 		if (group->is_certain)
 			leaks->certain += group->count;
-		else
+		else if (!group->is_young)
 			leaks->suspected += group->count;
+		leaks->young_count += group->is_young;
 	}
-	qsort(leaks->groups, leaks->group_count, sizeof(*leaks->groups), compare_shown);
+	err = count_leaked(l, range);
+	if (leaks->group_count)
+		qsort(leaks->groups, leaks->group_count, sizeof(*leaks->groups), compare_shown);
+	leaks->group_count -= leaks->young_count;
 	return err;
 }
 

@@ -29,14 +29,17 @@ struct leak_group {
 	bool is_nil; /* the nil channel, or a select without channels */
 	bool is_select;
 	bool is_certain;
+	bool is_young; /* a suspect only if it grows: none has waited for a minute */
 	const char *why;
 	uint32_t *goroutines; /* in waits->goroutines */
 	size_t count;
 	size_t recent;   /* of them: that began to wait in the last minute */
 	uint64_t oldest; /* ns; 0: not known */
 	uint64_t youngest;
-	uint64_t retained; /* bytes: of objects that they alone keep, and of their stacks */
-	int64_t growth;    /* goroutines more than at an earlier time: leaks_compare() */
+	/* Bytes of objects that nothing but these goroutines leads to, not even other leaked ones,
+	 * and of their stacks. 0: something else leads to what they wait for. */
+	uint64_t retained;
+	int64_t growth; /* goroutines more than at an earlier time: leaks_compare() */
 };
 
 struct leaks_options {
@@ -47,9 +50,11 @@ struct leaks {
 	struct wait_graph *waits;
 	struct leak_group *groups; /* certain ones first, then most bytes first */
 	size_t group_count;
-	size_t certain;   /* goroutines */
-	size_t suspected; /* goroutines */
+	size_t young_count; /* of further groups, behind these, that are not shown */
+	size_t certain;     /* goroutines */
+	size_t suspected;   /* goroutines */
 	size_t looks;
+	uint64_t retained; /* bytes: of all leaked groups together */
 	uint64_t heap_bytes;
 	uint64_t reachable_bytes;
 	uint64_t unread;      /* bytes that could not be read, of a core file */
@@ -62,7 +67,8 @@ struct error *leaks_find(struct target *t, const struct image *img, const struct
 			 const struct leaks_options *options, struct leaks **ret) must_check;
 void leaks_destroy(struct leaks *l);
 
-/* Notes how much each group of `later` has grown since `earlier`, of the same process. */
+/* Notes how much each group of `later` has grown since `earlier`, of the same process. Young groups
+ * that only grow become suspects. */
 void leaks_compare(struct leaks *later, const struct leaks *earlier);
 
 void leaks_write_text(const struct leaks *l, FILE *out);

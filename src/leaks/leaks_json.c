@@ -106,7 +106,7 @@ void leaks_write_json(const struct leaks *l, FILE *out)
 	fputs(",\n\"suspects\": [", out);
 	write_groups(l, false, out);
 	fprintf(out,
-		",\n\"looks\": %zu, \"heap_bytes\": %" PRIu64 ", \"reachable_bytes\": %" PRIu64
-		"}\n",
-		l->looks, l->heap_bytes, l->reachable_bytes);
+		",\n\"looks\": %zu, \"retained_bytes\": %" PRIu64 ", \"heap_bytes\": %" PRIu64
+		", \"reachable_bytes\": %" PRIu64 "}\n",
+		l->looks, l->retained, l->heap_bytes, l->reachable_bytes);
 }

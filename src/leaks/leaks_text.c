@@ -60,17 +60,12 @@ static void write_group(const struct leaks *l, const struct leak_group *group, F
 
 static void write_summary(const struct leaks *l, FILE *out)
 {
-	uint64_t retained = 0;
-
-	for (size_t i = 0; i < l->group_count; i++)
-		if (l->groups[i].is_certain)
-			retained += l->groups[i].retained;
 	if (l->certain) {
 		fprintf(out, "%zu goroutine%s leaked: nothing can wake %s any more. %s ",
 			l->certain, l->certain == 1 ? " is" : "s are",
 			l->certain == 1 ? "it" : "them",
 			l->certain == 1 ? "It keeps" : "They keep");
-		write_bytes(retained, out);
+		write_bytes(l->retained, out);
 		fputs(".\n", out);
 	} else {
 		fputs("No goroutine is leaked for certain.\n", out);

@@ -112,6 +112,8 @@ struct gospect_error *gospect_leaks_find(struct gospect_target *t,
 void gospect_leaks_compare(struct gospect_leaks *later, const struct gospect_leaks *earlier)
 {
 	leaks_compare(later->leaks, earlier->leaks);
+	later->info.suspected = later->leaks->suspected;
+	later->info.groups = later->leaks->group_count;
 }
 
 const struct gospect_leaks_info *gospect_leaks_info(const struct gospect_leaks *l)

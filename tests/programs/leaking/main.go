@@ -144,6 +144,19 @@ func circle() {
 	}
 }
 
+// Two that keep the same.
+func sendWith(shared []byte) {
+	leaked("channel (send)")
+	make(chan int) <- 1
+	shared[0]++
+}
+
+func receiveWith(shared []byte) {
+	leaked("channel (receive)")
+	<-make(chan int)
+	shared[0]++
+}
+
 // ---- what looks alike ----
 
 func receiveFrom(c chan int) {
@@ -232,6 +245,16 @@ func queued() {
 	runtime.GC()
 }
 
+// A map has their channels, and they only become more.
+func grow() {
+	for i := 0; i < 3000; i++ {
+		c := make(chan int)
+		table["more "+strconv.Itoa(i)] = c
+		go receiveFrom(c)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func begin() []interface{} {
 	kinds := []func(){receive, send, receiveFromNil, selectNothing, selectTwo, mutex, readLock,
 		writeLock, waitGroup, cond}
@@ -241,6 +264,9 @@ func begin() []interface{} {
 		}
 	}
 	circle()
+	shared := make([]byte, retainedBytes)
+	go sendWith(shared)
+	go receiveWith(shared)
 	globalMutex.Lock()
 	go lockGlobal()
 	go receiveFrom(globalChannel)
@@ -264,6 +290,11 @@ func main() {
 	for in.Scan() {
 		if in.Text() == "check" {
 			fmt.Println("right")
+			continue
+		}
+		if in.Text() == "grow" {
+			go grow()
+			fmt.Println("ok")
 			continue
 		}
 		lock.Lock()

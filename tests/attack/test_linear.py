@@ -19,7 +19,7 @@ BUILD = gospect.BINARY.parent / "tests" / "fuzz"
 ROUNDS = int(os.environ.get("ROUNDS", in_full(2, 1)))
 # What reads what: an ELF file and its build information (buildinfo, layout), function tables, DWARF
 # types, variables and call frames, core files and their notes, recordings, traces, raw dumps, memory.
-TARGETS = ("buckets", "buildinfo", "core", "dwarf", "fixture", "go_trace", "heap", "labels", "layout",
+TARGETS = ("buckets", "buildinfo", "core", "dominators", "dwarf", "fixture", "go_trace", "heap", "labels", "layout",
            "stale_agent", "liar", "objects", "own_files", "pclntab", "perfdata", "probe_sites", "pprof", "raw", "rings", "stacks",
            "types")
 # Capstone keeps 2 KB for an instruction, which may be of one byte; of a function 64 KB are decoded.

@@ -12,7 +12,7 @@
 #define FIRST_ROOM 1024u
 #define LARGE_PAGE (2u << 20)
 /* A graph of fewer bytes stays in memory. */
-#define LEAST_ASIDE (64u << 20)
+#define LEAST_ASIDE (8u << 20)
 #define MOST_WRITTEN (1u << 30)
 
 uint32_t *flow_numbers(size_t count, uint8_t fill)

@@ -288,12 +288,19 @@ static struct error *must_check read_type(struct runtime_types *types, uint64_t 
 struct error *runtime_types_get(struct runtime_types *types, uint64_t address,
 				const struct runtime_type **ret)
 {
-	const uint64_t *known = map_find(&types->by_address, address);
+	const struct runtime_type **recent = &types->recent[address / 32 % 64];
 	struct runtime_type *type = NULL;
+	const uint64_t *known;
 	struct error *err;
 	uint64_t *place;
 
+	*ret = *recent;
+	if (*recent && (*recent)->address == address)
+		return NULL;
+	known = map_find(&types->by_address, address);
 	*ret = known ? (const struct runtime_type *)(uintptr_t)*known : NULL;
+	if (*ret)
+		*recent = *ret;
 	if (known || address < 4096 || address % 8 || types->by_address.count >= MAX_TYPES)
 		return NULL;
 	err = read_type(types, address, &type);

@@ -54,8 +54,9 @@ struct runtime_types {
 	struct runtime_module *modules;
 	size_t module_count;
 	size_t module_capacity;
-	struct map by_address; /* -> struct runtime_type *, or 0 */
-	struct map by_itab;    /* -> the address of the type, or 0 */
+	struct map by_address;                 /* -> struct runtime_type *, or 0 */
+	const struct runtime_type *recent[64]; /* by some bits of the address */
+	struct map by_itab;                    /* -> the address of the type, or 0 */
 	struct arena memory;
 };
 

@@ -7,8 +7,11 @@
 
 uint32_t type_table_id(struct type_table *table, enum object_form form, uint64_t type)
 {
+	uint32_t *recent = &table->recent[(type >> 5 ^ form) % ARRAY_SIZE(table->recent)];
 	uint64_t *place;
 
+	if (*recent && table->items[*recent].form == form && table->items[*recent].type == type)
+		return *recent;
 	if (!table->count) {
 		if (!array_reserve(&table->items, &table->capacity, 1))
 			return TYPE_FAILED;
@@ -19,8 +22,10 @@ uint32_t type_table_id(struct type_table *table, enum object_form form, uint64_t
 	place = map_at(&table->index, type << 4 | form);
 	if (!place)
 		return TYPE_FAILED;
-	if (*place)
-		return (uint32_t)*place;
+	if (*place) {
+		*recent = (uint32_t)*place;
+		return *recent;
+	}
 	if (table->count >= TYPE_MOST)
 		return TYPE_UNKNOWN;
 	if (!array_reserve(&table->items, &table->capacity, table->count + 1))

@@ -30,6 +30,7 @@ struct type_table {
 	size_t count;
 	size_t capacity;
 	struct map index;
+	uint32_t recent[64]; /* by some bits of the type: numbers that were asked for last */
 };
 
 #define TYPE_UNKNOWN 0u

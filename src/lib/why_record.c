@@ -158,6 +158,14 @@ static void count_first(struct recording *r, const struct goroutine_record *now)
 		flow->first++;
 }
 
+/* A goroutine in a system call is read again and again, because its counter does not show a run. */
+static bool is_other_place(const struct goroutine_record *before,
+			   const struct goroutine_record *after)
+{
+	return before->goid != after->goid || before->key != after->key ||
+	       before->pc != after->pc || before->sp != after->sp || before->tick != after->tick;
+}
+
 static void moved(void *arg, const struct goroutine_record *before,
 		  const struct goroutine_record *after, uint64_t now)
 {
@@ -172,7 +180,7 @@ static void moved(void *arg, const struct goroutine_record *before,
 			count_first(r, after);
 		return;
 	}
-	r->moves++;
+	r->moves += is_other_place(before, after);
 	flow = was && (!is || is_other) ? flow_of(r, before->owner_creator) : NULL;
 	if (flow) {
 		flow->ended[slice_of(r, now)]++;

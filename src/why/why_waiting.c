@@ -159,7 +159,8 @@ bool why_find_quiet(const struct why_numbers *n, struct draft *d)
 		blocked += p->whole;
 		first = first ?: p;
 	}
-	if (n->seconds < QUIET_SECONDS || n->moves > 0 || n->running > 0 || !first || blocked < 1 ||
+	if (n->seconds < QUIET_SECONDS || n->moves > 0 || n->running > 0 ||
+	    n->cpu.cores > QUIET_CORES || !first || blocked < 1 ||
 	    blocked < QUIET_PART * n->goroutines || n->state == 'T')
 		return false;
 	d->severity = WHY_MINOR;

@@ -1,17 +1,19 @@
 """gospect why on programs with one disease each (tests/programs/patients), and on a healthy one."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
 import resource
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
 
-from lib import golang, gospect
+from lib import golang, gospect, memory_group
 from lib.process import wait_until
 from test_at_a_terminal import at_terminal
 
@@ -29,6 +31,10 @@ WAITING = {
     "leak": ("goroutine_leak", "goroutines that main.startForgotten creates grow", "main.waitForAnswer"),
     "peer": ("slow_peer", "a peer is slow", "main.fetch"),
     "full": ("queue_full", "a queue is full", "wait to send", "64 of 64", "main.produce"),
+}
+SHORT = {
+    "quiet": ("nothing_runs", "Perhaps hung: no goroutine ran for", "5 goroutines wait within their work", "main.confirm"),
+    "limit": ("memory_limit", "Short of memory: the heap has 9", "of GOMEMLIMIT"),
 }
 BUSY = {
     "gc": ("gc_thrash", "garbage collection (GC) takes", "collections a second"),
@@ -55,7 +61,8 @@ def check(found, kind, *words):
     first = found["findings"][0]
     assert first["kind"] == kind, found["findings"]
     assert [word for word in words if word not in first["sentence"] + "; " + first["evidence"]] == []
-    assert first["severity"] in ("critical", "serious") and first["next"]
+    assert first["severity"] in (("minor",) if first["sentence"].startswith("Perhaps") else ("critical", "serious"))
+    assert first["next"]
     assert set(first) == {"kind", "severity", "sentence", "evidence", "next"}
 
 
@@ -67,9 +74,9 @@ def test_the_first_sentence_names_what_goroutines_wait_for(targets):
     server = patient(targets, "server")
     address = server.ask("address")
     programs = {name: patient(targets, name, *([address] if name == "peer" else [])) for name in WAITING}
-    programs["healthy"] = patient(targets, "healthy")
+    programs |= {name: patient(targets, name) for name in (*SHORT, "healthy")}
     found = why_of_each(programs)
-    for name, (kind, *words) in WAITING.items():
+    for name, (kind, *words) in (WAITING | SHORT).items():
         check(found[name], kind, *words)
     assert address in found["peer"]["findings"][0]["sentence"]
     assert {f["kind"] for f in found["healthy"]["findings"]} <= OF_THE_MACHINE, found["healthy"]
@@ -133,6 +140,39 @@ def test_a_cpu_quota_throttles(targets):
         (group.parent / "cgroup.procs").write_text(str(program.pid))
         wait_until(lambda: not (group / "cgroup.procs").read_text(), what="an empty group")
         group.rmdir()
+
+
+def test_a_memory_limit_is_near(targets):
+    """Of the control group: gospect why says so, and gospect watch catches the moment."""
+    if memory_group.why_not():
+        pytest.skip(memory_group.why_not())
+    group, program = memory_group.MemoryGroup(), targets.start("incidents", golang.NEWEST)
+    with contextlib.ExitStack() as stack:
+        stack.callback(group.remove)
+        group.limit(160 << 20)
+        (group.folder / "cgroup.procs").write_text(str(program.pid))
+        stack.callback(lambda: (group.folder.parent / "cgroup.procs").write_text(str(program.pid)))
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        watch = gospect.start("watch", program.pid, "-o", f"{folder}/w", "--when", "rss > 80%", "--interval", "0.1")
+        stack.callback(watch.kill)
+        program.ask("fill 60")
+        time.sleep(1)
+        assert not os.listdir(folder)
+        program.ask("fill 90")
+        wait_until(lambda: any("-rss." in name for name in os.listdir(folder)), what="a file of watch")
+        found = why(program.pid, seconds=0.5)
+        assert found["findings"][0]["severity"] == "critical"
+        check(found, "memory_limit", "the control group uses 9", "the limit is 168 MB")
+        program.ask("free")
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(600)
+def test_a_crowd_that_waits_for_minutes_is_a_suspicion(targets):
+    program = patient(targets, "crowd")
+    assert not why(program.pid, seconds=0.5)["findings"]
+    time.sleep(301)
+    check(why(program.pid), "goroutine_crowd", "Perhaps leaking: 1,200 goroutines that main.gather created", "main.confirm")
 
 
 def test_a_stopped_process_is_said_to_be_stopped(targets):

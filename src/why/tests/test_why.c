@@ -463,6 +463,85 @@ static void a_group_at_its_limit_is_critical(void **state)
 	      "the limit is 500 MB, the process has 101 MB; the heap has 60 MB");
 }
 
+static void a_heap_at_its_own_limit_is_serious(void **state)
+{
+	struct why_numbers n = healthy();
+
+	n.memory.heap_limit = 64000000;
+	check(&n, "memory_limit", WHY_SERIOUS, "Short of memory: the heap has 94 % of GOMEMLIMIT",
+	      "the heap has 60 MB, GOMEMLIMIT is 64 MB");
+	n = healthy();
+	n.memory.heap_limit = 80000000;
+	check_nothing(&n);
+}
+
+static void time_that_the_host_took_is_a_minor_finding(void **state)
+{
+	struct why_numbers n = healthy();
+	_cleanup_why_findings_ struct why_findings f = {0};
+
+	n.cpu.steal = 0.23;
+	f = find(&n);
+	assert_int_equal(f.count, 1);
+	assert_string_equal(f.items[0].kind, "steal");
+	assert_int_equal(f.items[0].severity, WHY_MINOR);
+	assert_string_equal(
+		f.items[0].sentence,
+		"Short of CPU: the host of this virtual machine took 23 % of its CPU time (steal)");
+	why_numbers_release(&n);
+}
+
+static struct why_numbers resting(void)
+{
+	struct why_numbers n = healthy();
+	const struct why_place p = {STACK_BLOCKED, "main.confirm", "chan receive", 0, 30, 0};
+
+	n.moves = n.running = n.ready = n.cpu.cores = 0;
+	assert_true(why_add_place(&n, &p));
+	return n;
+}
+
+static void a_program_in_which_nothing_runs_is_a_suspicion(void **state)
+{
+	struct why_numbers n = resting();
+
+	check(&n, "nothing_runs", WHY_MINOR,
+	      "Perhaps hung: no goroutine ran for 10 s, and 30 goroutines wait within their work",
+	      "most of them in main.confirm [chan receive]; what ends these waits is not known");
+	n = resting();
+	n.moves = 1;
+	check_nothing(&n);
+	n = resting();
+	n.cpu.cores = 0.2; /* in system calls */
+	check_nothing(&n);
+	n = resting();
+	n.goroutines = 400; /* most of which wait for work */
+	check_nothing(&n);
+}
+
+static void a_crowd_that_waits_for_long_is_a_suspicion(void **state)
+{
+	struct why_numbers n = healthy();
+	struct why_creator c = creator(1200, 0, 0);
+
+	c.at_place = 1200;
+	c.oldest = 460;
+	give(&n, c);
+	check(&n, "goroutine_crowd", WHY_MINOR,
+	      "Perhaps leaking: 1,200 goroutines that main.accept created wait at one place, one for "
+	      "8 minutes",
+	      "they wait in main.wait [chan receive]; created at main.go:12");
+	n = healthy();
+	c.is_work = true;
+	give(&n, c);
+	check_nothing(&n);
+	n = healthy();
+	c.is_work = false;
+	c.oldest = 20;
+	give(&n, c);
+	check_nothing(&n);
+}
+
 static void a_stopped_process_is_said_to_be_stopped(void **state)
 {
 	struct why_numbers n = healthy();
@@ -537,6 +616,10 @@ int main(void)
 		cmocka_unit_test(collector_timers_and_steal_need_their_share),
 		cmocka_unit_test(a_process_without_cpu_is_starved),
 		cmocka_unit_test(a_group_at_its_limit_is_critical),
+		cmocka_unit_test(a_heap_at_its_own_limit_is_serious),
+		cmocka_unit_test(time_that_the_host_took_is_a_minor_finding),
+		cmocka_unit_test(a_program_in_which_nothing_runs_is_a_suspicion),
+		cmocka_unit_test(a_crowd_that_waits_for_long_is_a_suspicion),
 		cmocka_unit_test(a_stopped_process_is_said_to_be_stopped),
 		cmocka_unit_test(what_was_not_measured_is_said),
 		cmocka_unit_test(json_has_the_promised_keys),

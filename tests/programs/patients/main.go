@@ -36,6 +36,9 @@ var patients = map[string]func(args []string){
 	"queue":     queueUp,
 	"full":      fillChannel,
 	"timers":    storm,
+	"quiet":     askNobody,
+	"crowd":     gather,
+	"limit":     fillHeap,
 	"healthy":   healthy,
 }
 
@@ -112,6 +115,30 @@ func stuck([]string) {
 		go wantStuckLock()
 	}
 	time.Sleep(50 * time.Millisecond)
+	go tickAway()
+}
+
+//go:noinline
+func confirm(answers chan int) int { return <-answers }
+
+//go:noinline
+func reserve(answers chan int) int { return confirm(answers) + 1 }
+
+//go:noinline
+func order(answers chan int) { reserve(answers) }
+
+// Nothing runs: everybody waits for an answer that nobody gives.
+func askNobody([]string) {
+	for i := 0; i < 5; i++ {
+		go order(make(chan int))
+	}
+}
+
+// Requests that nobody waits for any more.
+func gather([]string) {
+	for i := 0; i < 1200; i++ {
+		go order(make(chan int))
+	}
 	go tickAway()
 }
 
@@ -289,6 +316,21 @@ func thrash([]string) {
 		}()
 	}
 }
+
+// The heap has nearly as much as it may.
+func fillHeap([]string) {
+	debug.SetMemoryLimit(64 << 20)
+	for i := 0; i < 61; i++ {
+		block := make([]byte, 1<<20)
+		for at := 0; at < len(block); at += 4096 {
+			block[at] = 1
+		}
+		blocks = append(blocks, block)
+	}
+	go tickAway()
+}
+
+var blocks [][]byte
 
 type queue struct {
 	mu    sync.Mutex

@@ -3,6 +3,8 @@
 // It prints "ready PID" and obeys lines on standard input:
 //
 //	request MS   serves a request that takes so long
+//	load N       serves N requests a second from now on, each of 5 ms
+//	served       how many of these it has served
 //	lock MS      a goroutine waits so long for a lock that another holds
 //	busy MS      six goroutines want the only P for so long
 //	spawn N      N goroutines wait, then end
@@ -26,6 +28,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +37,23 @@ var kept [][]byte
 func serve(w http.ResponseWriter, r *http.Request) {
 	ms, _ := strconv.Atoi(r.URL.Query().Get("ms"))
 	time.Sleep(time.Duration(ms) * time.Millisecond)
+}
+
+func ask(url string, ms int) {
+	answer, err := http.Get(fmt.Sprint(url, "?ms=", ms))
+	if err != nil {
+		panic(err)
+	}
+	answer.Body.Close()
+}
+
+var served int64
+
+func load(url string, n int) {
+	for range time.Tick(time.Second / time.Duration(n)) {
+		ask(url, 5)
+		atomic.AddInt64(&served, 1)
+	}
 }
 
 //go:noinline
@@ -121,11 +141,9 @@ func obey(words []string, url string) {
 	d := time.Duration(n) * time.Millisecond
 	switch words[0] {
 	case "request":
-		answer, err := http.Get(fmt.Sprint(url, "?ms=", n))
-		if err != nil {
-			panic(err)
-		}
-		answer.Body.Close()
+		ask(url, n)
+	case "load":
+		go load(url, n)
 	case "lock":
 		lock(d)
 	case "busy":
@@ -162,6 +180,10 @@ func main() {
 	fmt.Println("ready", os.Getpid())
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
+		if lines.Text() == "served" {
+			fmt.Println(atomic.LoadInt64(&served))
+			continue
+		}
 		obey(strings.Fields(lines.Text()), server.URL)
 		fmt.Println("ok")
 	}

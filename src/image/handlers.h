@@ -12,13 +12,14 @@
 	"\\.runHandler$|^(.*/)?google\\.golang\\.org/grpc\\.\\(\\*Server\\)\\.handleStream$"
 
 /*
- * Likewise, those that ask others: database/sql, the client of net/http and that of gRPC. Of each
- * way into such a library it is the function that the compiler cannot inline, in Go 1.17 to 1.27.
- * One may call another: (*Client).do calls (*Transport).roundTrip.
+ * Likewise, those that ask others: database/sql, the clients of net/http, gRPC and fasthttp. Of
+ * each way into such a library it is the function that the compiler cannot inline, in Go 1.17
+ * to 1.27. One may call another: (*Client).do calls (*Transport).roundTrip.
  */
 #define CLIENTS_REGEX                                                                             \
 	"^database/sql\\.\\(\\*(DB|Conn|Tx|Stmt)\\)\\.((Query|Exec|Prepare|Ping)Context|BeginTx|" \
 	"Commit|rollback)$|^net/http\\.\\((\\*Client\\)\\.do|\\*Transport\\)\\.roundTrip)$|"      \
-	"^(.*/)?google\\.golang\\.org/grpc\\.\\(\\*ClientConn\\)\\.Invoke$"
+	"^(.*/)?google\\.golang\\.org/grpc\\.\\(\\*ClientConn\\)\\.Invoke$|^(.*/)?github\\.com/"  \
+	"valyala/fasthttp\\.\\(\\*HostClient\\)\\.Do$"
 
 #endif

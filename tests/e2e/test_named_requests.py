@@ -92,16 +92,27 @@ def test_grpc_calls_of_older_versions_have_names(untouched, version, number, mod
     assert_grpc_is_named(untouched, mode, tmp_path, program)
 
 
-def assert_grpc_is_named(untouched, mode, tmp_path, binary):
+@pytest.mark.slow
+@pytest.mark.time_limit(900)
+@pytest.mark.parametrize("mode", (golang.PLAIN, golang.STRIPPED))
+@pytest.mark.parametrize("version, number", (GRPC_VERSIONS[0], GRPC_VERSIONS[2], (golang.NEWEST, None)))
+def test_each_of_many_grpc_calls_has_its_name(untouched, version, number, mode, tmp_path):
+    modules = {"google.golang.org/grpc": number} if number else {}
+    if version == golang.OLDEST:
+        modules["golang.org/x/net"] = "v0.7.0"
+    assert_grpc_is_named(untouched, mode, tmp_path, grpc.program(version=version, **modules), MANY, MANY)
+
+
+def assert_grpc_is_named(untouched, mode, tmp_path, binary, calls=200, requests=100):
     if mode == golang.STRIPPED:
         subprocess.run(["strip", "-o", tmp_path / "grpc", binary], check=True)
         binary = tmp_path / "grpc"
     program = untouched(binary)
-    for command in ("names 200", "h2c 100"):
-        calls, status, out, err = offcpu(program, command, "-f", "json")
+    for command in (f"names {calls}", f"h2c {requests}"):
+        made, status, out, err = offcpu(program, command, "-f", "json")
         assert status == 0, err
         rows = json.loads(out)
-        assert in_order({key: row[key] for key in FACTS_OF_GRPC if key in row} for row in rows) == in_order(calls)
+        assert in_order({key: row[key] for key in FACTS_OF_GRPC if key in row} for row in rows) == in_order(made)
         assert "secret" not in out
 
 

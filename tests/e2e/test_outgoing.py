@@ -4,10 +4,11 @@ The program outgoing notes what each of its handlers asked, how often, and how l
 """
 
 import json
+import subprocess
 
 import pytest
 
-from lib import golang, gospect, perfetto
+from lib import golang, gospect, grpc, perfetto
 from lib.requesting import offcpu, trace
 
 SECRET = "secret-value"
@@ -26,8 +27,11 @@ def parts_of(row):
 def assert_parts(requests, rows):
     rows = {row["path"]: row for row in rows if row.get("path", "").startswith("/ask/")}
     assert len(rows) == len(requests)
-    for request in requests:
-        row = rows[request["path"]]
+    assert_asked(requests, [rows[request["path"]] for request in requests])
+
+
+def assert_asked(requests, rows):
+    for request, row in zip(requests, rows, strict=True):
         parts = parts_of(row)
         assert set(parts) == set(request["asked"]), (parts, request)
         for function, asked in request["asked"].items():
@@ -44,6 +48,39 @@ def test_a_request_has_what_it_asked(outgoing, version, mode):
     assert status == 0 and len(err.splitlines()) == 1, err
     assert_parts(requests, json.loads(out))
     assert SECRET not in out
+
+
+@pytest.mark.parametrize("mode", (golang.PLAIN, golang.STRIPPED))
+def test_a_request_has_its_calls_of_grpc(untouched, mode, tmp_path):
+    binary = grpc.program()
+    if mode == golang.STRIPPED:
+        subprocess.run(["strip", "-o", tmp_path / "grpc", binary], check=True)
+        binary = tmp_path / "grpc"
+    requests, status, out, err = offcpu(untouched(binary), "ask 40", "-f", "json")
+    assert status == 0 and len(err.splitlines()) == 1, err
+    assert_parts(requests, json.loads(out))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", (golang.PLAIN, golang.STRIPPED))
+def test_connect_and_fasthttp(untouched, mode, tmp_path):
+    """A procedure of connect is the path of a request of net/http. A handler of fasthttp is a request with --root."""
+    binary = grpc.program("foreign")
+    if mode == golang.STRIPPED:
+        subprocess.run(["strip", "-o", tmp_path / "foreign", binary], check=True)
+        binary = tmp_path / "foreign"
+    program = untouched(binary)
+    calls, status, out, err = offcpu(program, "connect 60", "-f", "json")
+    assert status == 0 and "secret" not in out, err
+    rows = [row for row in json.loads(out) if row["path"] != "/acme.v1.Store/Find"]
+    keys = ("method", "path", "status", "trace_id", "span_id")
+    assert [{k: row.get(k, "") for k in keys} for row in sorted(rows, key=lambda row: row["begin_ns"])] == \
+        [{k: call.get(k, "") for k in keys} for call in calls]
+    assert_asked(calls, sorted(rows, key=lambda row: row["begin_ns"]))
+
+    requests, status, out, err = offcpu(program, "fasthttp 60", "-f", "json", "--root", r"^main\.serveFast$")
+    assert status == 0, err
+    assert_asked(requests, sorted(json.loads(out), key=lambda row: row["begin_ns"]))
 
 
 def test_files_have_what_a_request_asked(outgoing, tmp_path):

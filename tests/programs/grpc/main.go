@@ -7,6 +7,8 @@
 //	names N  so many calls of two methods, some with a traceparent, with a status each; prints as
 //	         JSON what each was
 //	slow N   so many calls, each of which sleeps, eight at a time; prints "done"
+//	ask N    so many requests of net/http, whose handler makes calls; prints as JSON how often, and
+//	         how long they took, in ns: at least, as the server says, and at most
 //	h2c N    the same of requests to a server of golang.org/x/net/http2, without TLS
 //	check    "ok"
 package main
@@ -138,6 +140,55 @@ func slow(client grpc_health_v1.HealthClient, n int) {
 	group.Wait()
 }
 
+// asked is what a request asked, by function.
+type asked struct {
+	Path  string             `json:"path"`
+	Asked map[string]*length `json:"asked"`
+}
+
+type length struct {
+	Count int   `json:"count"`
+	Least int64 `json:"least"`
+	Most  int64 `json:"most"`
+}
+
+const invoke = "google.golang.org/grpc.(*ClientConn).Invoke"
+
+func ask(client grpc_health_v1.HealthClient, h *server, n int) []asked {
+	all := make([]asked, n)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var i int
+		fmt.Sscanf(r.URL.Path, "/ask/%d", &i)
+		sum := &length{Count: i % 4}
+		for k := 0; k < sum.Count; k++ {
+			h.spent = nil
+			began := time.Now()
+			if _, err := client.Check(r.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+				log.Fatal(err)
+			}
+			sum.Most += int64(time.Since(began))
+			sum.Least += h.spent[0]
+		}
+		all[i] = asked{r.URL.Path, map[string]*length{invoke: sum}}
+		if sum.Count == 0 {
+			all[i].Asked = map[string]*length{}
+		}
+	}))
+	for i := range all {
+		response, err := http.Get(fmt.Sprint("http://", l.Addr(), "/ask/", i))
+		if err != nil {
+			log.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	l.Close()
+	return all
+}
+
 func h2c(n int) []called {
 	all := make([]called, n)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -220,6 +271,9 @@ func main() {
 		} else if k, _ := fmt.Sscanf(in.Text(), "slow %d", &n); k == 1 {
 			slow(client, n)
 			fmt.Println("done")
+		} else if k, _ := fmt.Sscanf(in.Text(), "ask %d", &n); k == 1 {
+			text, _ := json.Marshal(ask(client, h, n))
+			fmt.Println(string(text))
 		} else if k, _ := fmt.Sscanf(in.Text(), "h2c %d", &n); k == 1 {
 			text, _ := json.Marshal(h2c(n))
 			fmt.Println(string(text))

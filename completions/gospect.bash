@@ -81,13 +81,13 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target --core $output -n --rows -h --help" -- "$cur"))
 		;;
 	push)
-		COMPREPLY=($(compgen -W "-p --pid --container --host --to --token-file --header --ca-file --timeout --interval --label --budget -d --duration --spool --spool-size -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "-p --pid --container --host --to --token-file --header --ca-file --timeout --interval --label --budget --no-names -d --duration --spool --spool-size -h --help" -- "$cur"))
 		;;
 	stack)
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))
 		;;
 	record)
-		COMPREPLY=($(compgen -W "$target $output $filter -d --duration --every --keep -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --no-names --paths --host --children --follow --unwind --source -v --verbose -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target $output $filter -d --duration --every --keep -r --rate --budget --on-cpu --off-cpu --raw --runtime --all --kernel --run-queue --no-names --paths --trace-ids --host --children --follow --unwind --source -v --verbose -h --help" -- "$cur"))
 		;;
 	top)
 		COMPREPLY=($(compgen -W "$target $output $filter --budget --runtime --all -h --help" -- "$cur"))

@@ -20,11 +20,15 @@ enum gospect_record_flags {
 	/* Also record single goroutines, which GOSPECT_HTML lists; takes up to 64 MB more.
 	 * gospect_record_stream() ignores it. */
 	GOSPECT_RECORD_GOROUTINES = 64,
-	/* A goroutine that serves a request of net/http or gRPC has the labels `method` and `route`
-	 * while it does not run, as far as they are known. */
+	/* A goroutine that serves a request of net/http or gRPC has the labels `method` and
+	 * `route`, as far as they are known. While it runs, that needs the
+	 * permission for eBPF. */
 	GOSPECT_RECORD_NAMES = 128,
 	GOSPECT_RECORD_PATHS =
 		256, /* with GOSPECT_RECORD_NAMES: also the label `path`, without the query */
+	/* With GOSPECT_RECORD_NAMES: also the labels `trace_id` and `span_id`, if the request has a
+	 * W3C traceparent. */
+	GOSPECT_RECORD_TRACE_IDS = 512,
 };
 
 struct gospect_record_options {

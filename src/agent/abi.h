@@ -166,19 +166,12 @@ struct agent_entry_site {
  * structure has a pointer at `pointer - 1`. */
 #define AGENT_FIELD(pointer, text) ((uint32_t)(pointer) << 16 | (text))
 
-/* How the runtime keeps a map[string][]string. */
-enum agent_map_kind {
-	MAP_OF_BUCKETS,      /* up to Go 1.23 */
-	MAP_OF_GROUPS,       /* from 1.24 on: of pairs of a key and a value */
-	MAP_OF_SPLIT_GROUPS, /* of keys, then of values: GOEXPERIMENT=mapsplitgroup */
-};
-
 /* Offsets in net/http.Request and net/url.URL (hooks/http_layout.h). */
 struct agent_http {
 	uint32_t request_size; /* 0: not known, nothing is read */
 	uint32_t method, url, header, peer;
 	uint32_t url_size, path;
-	uint32_t map_kind; /* enum agent_map_kind */
+	uint32_t map_kind; /* enum go_map_kind */
 	/* In google.golang.org/genproto/googleapis/rpc/status.Status; 0: not known. */
 	uint32_t grpc_code;
 	/* Addresses of types: *google.golang.org/grpc/peer.Peer, *net.TCPAddr; 0: not known. */

@@ -1,49 +1,9 @@
 #include "agent/agent_request.h"
 
 #include "agent/agent_memory.h"
-#include "labels/go_memory.h"
+#include "labels/go_header_map.h"
 
-/* internal/abi.MapGroupSlots and the bit of a control byte whose slot has nothing. */
-enum { SLOTS = 8, NO_KEY = 0x80, MAX_DIRECTORY = 16, MAX_CONTEXTS = 24, MOST_KEYS = 1 << 16 };
-
-/* Of a map[string][]string, up to Go 1.23. */
-struct header_bucket {
-	uint8_t tophash[SLOTS];
-	struct go_string keys[SLOTS];
-	struct go_slice values[SLOTS];
-	uint64_t overflow;
-};
-
-struct header_pair {
-	struct go_string key;
-	struct go_slice value;
-};
-
-/* From Go 1.24 on. */
-struct header_group {
-	uint8_t control[SLOTS];
-	struct header_pair pairs[SLOTS];
-};
-
-struct split_header_group {
-	uint8_t control[SLOTS];
-	struct go_string keys[SLOTS];
-	struct go_slice values[SLOTS];
-};
-
-struct go_map {
-	uint64_t used, seed;
-	uint64_t directory; /* a group, if `length` is 0; else pointers to tables */
-	uint64_t length;
-};
-
-struct go_table {
-	uint16_t used, capacity, growth_left;
-	uint8_t depth;
-	uint64_t index;
-	uint64_t groups;
-	uint64_t mask; /* one less than there are groups */
-};
+enum { MAX_DIRECTORY = 16, MAX_CONTEXTS = 24, MOST_KEYS = 1 << 16 };
 
 struct search {
 	const struct agent_shared *shared;
@@ -106,7 +66,7 @@ static int is_wanted(const struct agent_shared *sh, const struct go_string *key)
 
 static void look_in_bucket(struct search *s, const struct header_bucket *b)
 {
-	for (uint32_t i = 0; i < SLOTS && !s->found; i++)
+	for (uint32_t i = 0; i < GO_MAP_SLOTS && !s->found; i++)
 		if (b->tophash[i] >= GO_MIN_TOPHASH && is_wanted(s->shared, &b->keys[i]))
 			s->found = &b->values[i];
 }
@@ -121,7 +81,7 @@ static void look_in_buckets(struct search *s, uint64_t address, uint64_t count)
 
 			if (!b)
 				return;
-			s->left -= SLOTS;
+			s->left -= GO_MAP_SLOTS;
 			look_in_bucket(s, b);
 			at = b->overflow;
 		}
@@ -148,13 +108,13 @@ static void look_in_group(struct search *s, uint64_t address)
 	const struct split_header_group *split = (const void *)g;
 	int is_split = s->shared->http.map_kind == MAP_OF_SPLIT_GROUPS;
 
-	for (uint32_t i = 0; g && i < SLOTS && !s->found; i++) {
+	for (uint32_t i = 0; g && i < GO_MAP_SLOTS && !s->found; i++) {
 		const struct go_string *key = is_split ? &split->keys[i] : &g->pairs[i].key;
 
-		if (!(g->control[i] & NO_KEY) && is_wanted(s->shared, key))
+		if (!(g->control[i] & GO_MAP_NO_KEY) && is_wanted(s->shared, key))
 			s->found = is_split ? &split->values[i] : &g->pairs[i].value;
 	}
-	s->left -= s->left < SLOTS ? s->left : SLOTS;
+	s->left -= s->left < GO_MAP_SLOTS ? s->left : GO_MAP_SLOTS;
 }
 
 static void look_in_table(struct search *s, uint64_t address)

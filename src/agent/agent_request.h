@@ -6,13 +6,7 @@
 #define AGENT_AGENT_REQUEST_H
 
 #include "agent/abi.h"
-#include "labels/go_memory.h"
-
-struct go_slice {
-	uint64_t items;
-	uint64_t length;
-	uint64_t capacity;
-};
+#include "labels/go_header_map.h"
 
 /* In RECORD_REQUEST. */
 enum agent_request_part {
@@ -30,9 +24,7 @@ enum agent_request_part {
  * are free. Returns the end. A part that may not be read is left out. The function reads nothing
  * but what agent_memory() permits.
  *
- * The goroutine that serves the request is in the call, so nobody changes its header. That is a
- * map[string][]string: runtime/map.go (Go 1.17 to 1.23: hmap, bmap), internal/runtime/maps (from
- * 1.24 on: Map, table, group).
+ * The goroutine that serves the request is in the call, so nobody changes its header.
  */
 uint8_t *agent_request_copy(const struct agent_shared *shared, uint64_t request, uint8_t *at)
 	__attribute__((visibility("hidden")));

@@ -22,7 +22,7 @@
 #include "base/error.h"
 
 #define DOOR_MAX_BYTES 8192
-#define DOOR_MAX_FDS 4
+#define DOOR_MAX_FDS 5
 
 /* Other operations that need privilege. The room that needs one has a function for it, which runs
  * in this process or in the broker. */

@@ -26,7 +26,8 @@ enum {
 	KEY_HEADER,
 	KEY_CA_FILE,
 	KEY_TIMEOUT,
-	KEY_BUDGET
+	KEY_BUDGET,
+	KEY_NO_NAMES
 };
 
 enum { MOST_TARGETS = 256, MOST_LABELS = 64, MOST_HEADERS = 32 };
@@ -72,6 +73,10 @@ static const struct argp_option options[] = {
 	 "Label all profiles, or replace a label of that name; may be repeated", 3},
 	{"budget", KEY_BUDGET, "PERCENT", 0,
 	 "Limit gospect's own CPU usage to this share of one core, for all processes together (1)",
+	 3},
+	{"no-names", KEY_NO_NAMES, NULL, 0,
+	 "Do not add the method and route of the request that a goroutine serves, and to OTLP no link "
+	 "to its trace",
 	 3},
 	{"duration", 'd', "DURATION", 0, "End after this time; default: when interrupted", 3},
 	{NULL, 0, NULL, 0, "Spool:", 4},
@@ -182,6 +187,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return add_label(v, arg, state);
 	case KEY_BUDGET:
 		return parse_number_option(arg, 0.01, 100, &v->push.budget, state, "budget");
+	case KEY_NO_NAMES:
+		v->push.no_names = true;
+		return 0;
 	case 'd':
 		return parse_duration_option(arg, 0.1, 1e7, &v->push.duration, state);
 	case KEY_SPOOL:

@@ -29,7 +29,8 @@ enum {
 	KEY_EVERY,
 	KEY_KEEP,
 	KEY_NO_NAMES,
-	KEY_PATHS
+	KEY_PATHS,
+	KEY_TRACE_IDS
 };
 
 struct record_verb {
@@ -66,6 +67,9 @@ static const struct argp_option options[] =
 	 {"no-names", KEY_NO_NAMES, NULL, 0,
 	  "Do not label goroutines with the method and route of their request", 4},
 	 {"paths", KEY_PATHS, NULL, 0, "Label goroutines with the path of their request too", 4},
+	 {"trace-ids", KEY_TRACE_IDS, NULL, 0,
+	  "Label goroutines with the ids of their request's traceparent too: trace_id and span_id",
+	  4},
 	 {0}};
 
 static error_t parse_follow(const char *arg, const char **ret, struct argp_state *state)
@@ -124,6 +128,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_PATHS:
 		v->recording.flags |= GOSPECT_RECORD_PATHS;
+		return 0;
+	case KEY_TRACE_IDS:
+		v->recording.flags |= GOSPECT_RECORD_TRACE_IDS;
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;

@@ -7,9 +7,7 @@
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "gotrace/label_text.h"
-
-/* 00-TRACE_ID-SPAN_ID-FLAGS, each in lower-case hexadecimal digits (W3C Trace Context). */
-enum { TRACE_ID = 3, TRACE_ID_LENGTH = 32, SPAN_ID = 36, SPAN_ID_LENGTH = 16, FLAGS = 53 };
+#include "labels/traceparent.h"
 
 enum { MAX_FACTS = 8 };
 
@@ -27,25 +25,9 @@ static void add(struct facts *f, const char *key, const void *value, size_t leng
 		f->pairs[f->count++] = (struct label_pair){key, strlen(key), value, length};
 }
 
-/* Of so many digits; zero is invalid. */
-static bool is_id(const char *digits, size_t length)
-{
-	size_t zeros = 0;
-
-	for (size_t i = 0; i < length; i++) {
-		if (!strchr("0123456789abcdef", digits[i]) || !digits[i])
-			return false;
-		zeros += digits[i] == '0';
-	}
-	return zeros < length;
-}
-
-/* Version ff is invalid. */
 static void add_traceparent(struct facts *f, const char *text, size_t length)
 {
-	if (length < AGENT_TRACEPARENT || text[2] != '-' || text[SPAN_ID - 1] != '-' ||
-	    text[FLAGS - 1] != '-' || !memcmp(text, "ff", 2) ||
-	    !is_id(text + TRACE_ID, TRACE_ID_LENGTH) || !is_id(text + SPAN_ID, SPAN_ID_LENGTH))
+	if (!is_traceparent(text, length))
 		return;
 	add(f, "trace_id", text + TRACE_ID, TRACE_ID_LENGTH);
 	add(f, "span_id", text + SPAN_ID, SPAN_ID_LENGTH);

@@ -111,8 +111,8 @@ struct goroutine_options {
 	void *registers_arg;
 	struct unwinding unwind; /* how frames are found */
 	/* What is known of a request is among the labels of the goroutine that serves it; with its
-	 * path. */
-	bool request_names, request_paths;
+	 * path; with the ids of its traceparent. */
+	bool request_names, request_paths, request_ids;
 	/* Called when a goroutine was seen in another state or place than before; `now` replaces
 	 * `before` afterwards. `header` is for goroutine_details() and valid during the call. */
 	struct error *(*changed)(void *arg, const struct goroutine_record *before,
@@ -163,6 +163,27 @@ struct goroutine_identity {
 	uint32_t labels; /* their number in the set, LABELS_NONE when they were changing */
 };
 
+/*
+ * Where a running goroutine shows which request it serves: a word on its stack, so many bytes from
+ * the end; `first` behind that is a pointer, and so is `second` behind that one. A server of each
+ * kind has one such place.
+ */
+enum { SERVED_PLACES = 3 };
+
+struct served_place {
+	uint32_t place; /* 0: not known, or not yet */
+	uint32_t first, second;
+};
+
+struct served_words {
+	uint64_t word; /* 0: not read, as the following */
+	uint64_t first, second;
+};
+
+/* All 0 without options.request_names. */
+void goroutine_set_served_places(const struct goroutine_set *set,
+				 struct served_place ret[SERVED_PLACES]);
+
 /* Bytes that were read before. */
 struct goroutine_copy {
 	uint64_t goid;
@@ -171,6 +192,11 @@ struct goroutine_copy {
 	/* Pieces copied at the same time; NULL: they are read now. See label_sets_read_copied(). */
 	const struct target_range *pieces;
 	size_t piece_count;
+	/* With words copied at the same time, the labels are those of its request, too. NULL: there
+	 * are none. */
+	const struct served_words *served; /* SERVED_PLACES */
+	uint32_t stack;                    /* its number, of these two */
+	uint64_t stack_end;
 };
 
 /* `copy` is NULL when nothing was read before: it is read now. */

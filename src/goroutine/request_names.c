@@ -6,278 +6,59 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
-#include "image/type_data.h"
+#include "goroutine/request_header.h"
+#include "goroutine/request_layouts.h"
 
-enum { MAX_METHOD = 16, MAX_ROUTE = 200, MAX_PATH = 200, REQUEST_BYTES = 512 };
+enum { MAX_METHOD = 16, MAX_ROUTE = 200, MAX_PATH = 200 };
 
 /* The outer end of a stack in which a word is looked for. */
 enum { END_BYTES = 2048, WORDS = END_BYTES / 8 };
 
-/* Whole ends that are searched in a recording: afterwards only known places are tried. Places of
- * each kind that are known: the latest ones. */
-enum { MOST_SEARCHES = 4096, PLACES = 4 };
+/* Whole ends that are searched in a recording, for a request and for its copy: afterwards only
+ * known places are tried. Places of each kind that are known: the latest ones. */
+enum { MOST_SEARCHES = 4096, MOST_COPY_SEARCHES = 256, PLACES = 4 };
 
 /* Goroutines whose word is known; beyond it, all are forgotten. */
 enum { MOST_KNOWN = 1 << 17 };
 
-enum serving { NOTHING, HTTP1, HTTP2, GRPC, SERVINGS };
-
-/* Offsets of fields; of those that a version does not have, NONE. */
-#define NONE UINT32_MAX
-
-struct http1_layout {
-	uint32_t current;       /* in conn: the pointer to the response */
-	uint32_t conn, request; /* in response */
+/* Where words were found: bytes from the stack's end. 0: none yet. */
+struct places {
+	uint64_t at[PLACES];
+	const struct server_code *codes[PLACES];
+	size_t next; /* to be replaced */
+	size_t last; /* the latest */
 };
-
-struct http2_layout {
-	uint32_t stream, conn, request; /* in responseWriterState */
-	uint32_t of_stream;             /* in stream: the connection */
-	bool is_embedded;               /* the request is in the state (Go 1.27) */
-};
-
-struct grpc_layout {
-	uint32_t stream; /* in what is on the stack: a pointer to what has the method; or NONE */
-	uint32_t transport, method;
-	uint64_t transports[2]; /* types; 0: the program does not have it */
-};
-
-struct request_layout {
-	uint32_t method, url, pattern;
-	uint32_t pat;   /* Go 1.22: a pointer to a string */
-	uint32_t path;  /* in url.URL */
-	uint32_t bytes; /* up to the end of these */
-};
-
-struct server_code {
-	enum serving serving;
-	uint64_t start, end;
-	uint32_t layout; /* of HTTP/2: in names->http2 */
-};
-
-enum { MOST_CODES = 8, MOST_HTTP2 = 3 };
 
 struct request_names {
 	struct target *t;
-	bool paths;
-	struct server_code codes[MOST_CODES];
-	size_t code_count;
-	struct http1_layout http1;
-	struct http2_layout http2[MOST_HTTP2];
-	struct grpc_layout grpc;
-	struct request_layout request, request2; /* of HTTP/2, where its own is embedded */
-	struct map serving;                /* stack -> index in codes + 2; 1: serves nothing */
-	struct map known;                  /* goid -> the word on its stack */
-	uint64_t places[SERVINGS][PLACES]; /* from the stack's end; 0: none yet */
-	size_t next_place[SERVINGS];
-	size_t searches;
+	bool paths, ids;
+	struct request_layouts layouts;
+	struct map serving; /* stack -> index in codes + 2; 1: serves nothing */
+	struct map known;   /* goid -> the word on its stack */
+	struct places places[SERVINGS];
+	struct places copies;
+	size_t searches, copy_searches;
 };
 
-/* ---- layouts ---- */
-
-static bool fields(const struct type_data *types, uint64_t type, const char *const *names,
-		   uint32_t *const *ret, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!type || !type_data_field(types, type, names[i], ret[i]))
-			return false;
-	return true;
-}
-
-#define FIELDS(types, type, names, ...)                                                   \
-	fields(types, type, (const char *const[])names, (uint32_t *const[]){__VA_ARGS__}, \
-	       sizeof((const char *const[])names) / sizeof(char *))
-#define NAMES(...)          \
-	{                   \
-		__VA_ARGS__ \
-	}
-
-static bool find_request(const struct type_data *types, const char *package, const char *name,
-			 struct request_layout *ret)
-{
-	uint64_t request = type_data_structure(types, package, name);
-	uint64_t pattern = type_data_structure(types, "net/http", "http.pattern");
-	uint64_t url = type_data_structure(types, "net/url", "url.URL");
-	uint32_t text, end;
-
-	*ret = (struct request_layout){.pattern = NONE, .pat = NONE};
-	if (!FIELDS(types, request, NAMES("Method", "URL"), &ret->method, &ret->url) ||
-	    !FIELDS(types, url, NAMES("Path"), &ret->path))
-		return false;
-	if (!type_data_field(types, request, "Pattern", &ret->pattern)) {
-		ret->pattern = NONE;
-		if (!type_data_field(types, request, "pat", &ret->pat) ||
-		    !type_data_field(types, pattern, "str", &text) || text)
-			ret->pat = NONE;
-	}
-	end = ret->method > ret->url ? ret->method : ret->url;
-	end = ret->pattern != NONE && ret->pattern > end ? ret->pattern : end;
-	end = ret->pat != NONE && ret->pat > end ? ret->pat : end;
-	ret->bytes = end + 16;
-	return end + 16 <= REQUEST_BYTES;
-}
-
-static bool find_http1(const struct type_data *types, struct request_names *n)
-{
-	uint64_t conn = type_data_structure(types, "net/http", "http.conn");
-	uint64_t response = type_data_structure(types, "net/http", "http.response");
-
-	if (!FIELDS(types, conn, NAMES("curReq"), &n->http1.current) ||
-	    !FIELDS(types, response, NAMES("conn", "req"), &n->http1.conn, &n->http1.request))
-		return false;
-	/* An atomic.Value: a type and a pointer. */
-	if (types->minor < 19)
-		n->http1.current += 8;
-	return true;
-}
-
-static bool find_http2(const struct type_data *types, const char *package, const char *prefix,
-		       struct http2_layout *ret)
-{
-	char name[3][64];
-	static const char *const ends[] = {"responseWriter", "responseWriterState", "stream"};
-	uint64_t writer, state, stream;
-	uint32_t first;
-
-	for (int i = 0; i < 3; i++)
-		snprintf(name[i], sizeof(name[i]), "%s%s", prefix, ends[i]);
-	writer = type_data_structure(types, package, name[0]);
-	state = type_data_structure(types, package, name[1]);
-	stream = type_data_structure(types, package, name[2]);
-	return FIELDS(types, writer, NAMES("rws"), &first) && !first &&
-	       FIELDS(types, state, NAMES("stream", "conn", "req"), &ret->stream, &ret->conn,
-		      &ret->request) &&
-	       FIELDS(types, stream, NAMES("sc"), &ret->of_stream);
-}
-
-static const char transport[] = "google.golang.org/grpc/internal/transport";
-
-static uint64_t transport_type(const struct type_data *types, const char *name)
-{
-	uint64_t type = type_data_structure(types, transport, name);
-
-	return type ? type_data_pointer(types, type) : 0;
-}
-
-static bool find_grpc(const struct type_data *types, struct grpc_layout *ret)
-{
-	uint64_t stream = type_data_structure(types, transport, "transport.Stream");
-	uint64_t server = type_data_structure(types, transport, "transport.ServerStream");
-
-	ret->stream = NONE;
-	ret->transports[0] = transport_type(types, "transport.http2Server");
-	ret->transports[1] = transport_type(types, "transport.serverHandlerTransport");
-	if (server && !FIELDS(types, server, NAMES("Stream"), &ret->stream))
-		return false;
-	return FIELDS(types, server ? server : stream, NAMES("st"), &ret->transport) &&
-	       FIELDS(types, stream, NAMES("method"), &ret->method);
-}
-
-/* ---- code ---- */
-
-static const struct {
-	const char *name;
-	enum serving serving;
-	const char *package, *prefix; /* of HTTP/2 */
-} servers[] = {
-	{"net/http.serverHandler.ServeHTTP", HTTP1},
-	{"net/http.(*http2serverConn).runHandler", HTTP2, "net/http", "http.http2"},
-	{"net/http/internal/http2.(*serverConn).runHandler", HTTP2, "net/http/internal/http2",
-	 "http2."},
-	{"golang.org/x/net/http2.(*serverConn).runHandler", HTTP2, "golang.org/x/net/http2",
-	 "http2."},
-	{"google.golang.org/grpc.(*Server).handleStream", GRPC},
-};
-
-static bool is_named(const char *name, const char *wanted)
-{
-	size_t n = strlen(name), w = strlen(wanted);
-
-	return n >= w && !strcmp(name + n - w, wanted) && (n == w || name[n - w - 1] == '/');
-}
-
-/* Of the kinds whose layout is known. */
-static bool find_layout(const struct type_data *types, struct request_names *n, size_t server,
-			uint32_t layout)
-{
-	struct http2_layout *l = &n->http2[layout];
-
-	if (servers[server].serving == HTTP1)
-		return find_http1(types, n);
-	if (servers[server].serving == GRPC)
-		return find_grpc(types, &n->grpc);
-	/* From Go 1.27 on its package knows nothing of http.Request. */
-	l->is_embedded = server == 2;
-	if (l->is_embedded &&
-	    !find_request(types, servers[server].package, "http2.ServerRequest", &n->request2))
-		return false;
-	return find_http2(types, servers[server].package, servers[server].prefix, l);
-}
-
-static void add_code(struct request_names *n, const struct type_data *types,
-		     const struct go_func *f)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(servers) && n->code_count < MOST_CODES; i++) {
-		uint32_t layout = i >= 1 && i <= MOST_HTTP2 ? i - 1 : 0;
-
-		if (!is_named(f->name, servers[i].name) || !find_layout(types, n, i, layout))
-			continue;
-		n->codes[n->code_count++] =
-			(struct server_code){servers[i].serving, f->entry, f->end, layout};
-	}
-}
-
-static bool may_serve(const char *name)
-{
-	const char *last = strrchr(name, '.');
-
-	return last && (!strcmp(last, ".ServeHTTP") || !strcmp(last, ".runHandler") ||
-			!strcmp(last, ".handleStream"));
-}
-
-/* Types are some MB: most programs have none of these functions. */
-static bool has_server(const struct image *img)
-{
-	struct go_func f;
-
-	for (size_t i = 0; i < img->functions.count; i++) {
-		if (!pclntab_function(&img->functions, i, &f) || !may_serve(f.name))
-			continue;
-		for (size_t k = 0; k < ARRAY_SIZE(servers); k++)
-			if (is_named(f.name, servers[k].name))
-				return true;
-	}
-	return false;
-}
-
-struct error *request_names_open(struct target *t, const struct image *img, int minor, bool paths,
+struct error *request_names_open(struct target *t, const struct image *img,
+				 const struct golayout *lay, const struct goroutine_options *wanted,
 				 struct request_names **ret)
 {
-	_cleanup_type_data_ struct type_data types = {0};
-	struct request_names *n;
-	struct error *err = NULL;
-	struct go_func f;
+	struct request_names *n = calloc(1, sizeof(*n));
+	struct error *err;
 
 	*ret = NULL;
-	if (!has_server(img))
-		return NULL;
-	err = type_data_read(t, img, minor, &types);
-	if (err)
-		return err;
-	n = calloc(1, sizeof(*n));
 	if (!n)
 		return &error_no_memory;
 	n->t = t;
-	n->paths = paths;
-	if (find_request(&types, "net/http", "http.Request", &n->request))
-		for (size_t i = 0; i < img->functions.count; i++)
-			if (pclntab_function(&img->functions, i, &f) && may_serve(f.name))
-				add_code(n, &types, &f);
-	if (n->code_count)
+	n->paths = wanted->request_paths;
+	n->ids = wanted->request_ids;
+	err = request_layouts_find(t, img, lay, &n->layouts);
+	if (!err && n->layouts.code_count)
 		*ret = n;
 	else
 		free(n);
-	return NULL;
+	return err;
 }
 
 void request_names_close(struct request_names *n)
@@ -287,6 +68,13 @@ void request_names_close(struct request_names *n)
 	map_release(&n->serving);
 	map_release(&n->known);
 	free(n);
+}
+
+static void add_place(struct places *p, const struct server_code *code, uint64_t at)
+{
+	p->last = p->next++ % PLACES;
+	p->at[p->last] = at;
+	p->codes[p->last] = code;
 }
 
 /* ---- the target's memory ---- */
@@ -299,8 +87,15 @@ struct part {
 };
 
 struct found {
-	struct part method, route, path;
+	struct part method, route, path, trace, span;
+	uint64_t url, header; /* addresses, of a request */
 };
+
+static const struct found nothing = {.method.key = "method",
+				     .route.key = "route",
+				     .path.key = "path",
+				     .trace.key = "trace_id",
+				     .span.key = "span_id"};
 
 static bool read_at(const struct request_names *n, uint64_t address, void *ret, size_t size)
 {
@@ -311,6 +106,28 @@ static bool read_at(const struct request_names *n, uint64_t address, void *ret, 
 static bool read_word(const struct request_names *n, uint64_t address, uint64_t *ret)
 {
 	return read_at(n, address, ret, sizeof(*ret));
+}
+
+static uint64_t word_at(const uint8_t *bytes, uint32_t at)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + at, sizeof(word));
+	return word;
+}
+
+/* Two words of a structure, one not far from the other. */
+static bool read_two(const struct request_names *n, uint64_t address, uint32_t first,
+		     uint32_t second, uint64_t ret[2])
+{
+	uint32_t low = first < second ? first : second, far = first < second ? second : first;
+	uint8_t bytes[REQUEST_BYTES];
+
+	if (far - low + 8 > sizeof(bytes) || !read_at(n, address + low, bytes, far - low + 8))
+		return false;
+	ret[0] = word_at(bytes, first - low);
+	ret[1] = word_at(bytes, second - low);
+	return true;
 }
 
 /* Texts that are read in one call. */
@@ -350,12 +167,11 @@ static bool is_method(const struct part *method)
 
 /* A path's beginning stands for a longer one. */
 static void want_path(const struct request_names *n, const struct request_layout *l,
-		      const uint8_t *request, struct texts *texts, struct found *ret)
+		      struct texts *texts, struct found *ret)
 {
-	uint64_t string[2], url;
+	uint64_t string[2];
 
-	memcpy(&url, request + l->url, sizeof(url));
-	if (n->paths && read_at(n, url + l->path, string, sizeof(string)))
+	if (n->paths && read_at(n, ret->url + l->path, string, sizeof(string)))
 		want_text(texts, string, MAX_PATH, &ret->path);
 }
 
@@ -364,14 +180,22 @@ static void want_route(const struct request_names *n, const struct request_layou
 {
 	uint64_t string[2] = {0}, pattern;
 
-	if (l->pattern != NONE) {
+	if (l->pattern != NO_FIELD) {
 		memcpy(string, request + l->pattern, sizeof(string));
-	} else if (l->pat != NONE) {
-		memcpy(&pattern, request + l->pat, sizeof(pattern));
+	} else if (l->pat != NO_FIELD) {
+		pattern = word_at(request, l->pat);
 		if (!pattern || !read_at(n, pattern, string, sizeof(string)))
 			return;
 	}
 	want_text(texts, string, MAX_ROUTE, &ret->route);
+}
+
+static void take_ids(struct found *ret, const struct trace_ids *ids)
+{
+	memcpy(ret->trace.text, ids->trace, sizeof(ids->trace));
+	memcpy(ret->span.text, ids->span, sizeof(ids->span));
+	ret->trace.length = sizeof(ids->trace);
+	ret->span.length = sizeof(ids->span);
 }
 
 static bool take_request(const struct request_names *n, const struct request_layout *l,
@@ -379,69 +203,33 @@ static bool take_request(const struct request_names *n, const struct request_lay
 {
 	uint8_t bytes[REQUEST_BYTES];
 	struct texts texts = {.count = 0};
+	struct trace_ids ids;
 	uint64_t string[2];
 
 	if (!read_at(n, address, bytes, l->bytes))
 		return false;
+	ret->url = word_at(bytes, l->url);
+	ret->header = word_at(bytes, l->header);
 	memcpy(string, bytes + l->method, sizeof(string));
 	want_text(&texts, string, MAX_METHOD, &ret->method);
 	want_route(n, l, bytes, &texts, ret);
-	want_path(n, l, bytes, &texts, ret);
+	want_path(n, l, &texts, ret);
 	read_texts(n, &texts);
-	return is_method(&ret->method);
-}
-
-/* Two words of a structure, one not far from the other. */
-static bool read_two(const struct request_names *n, uint64_t address, uint32_t first,
-		     uint32_t second, uint64_t ret[2])
-{
-	uint32_t low = first < second ? first : second, far = first < second ? second : first;
-	uint8_t bytes[REQUEST_BYTES];
-
-	if (far - low + 8 > sizeof(bytes) || !read_at(n, address + low, bytes, far - low + 8))
+	if (!is_method(&ret->method))
 		return false;
-	memcpy(&ret[0], bytes + first - low, sizeof(ret[0]));
-	memcpy(&ret[1], bytes + second - low, sizeof(ret[1]));
+	if (n->ids && request_header_ids(n->t, n->layouts.map_kind, ret->header, &ids))
+		take_ids(ret, &ids);
 	return true;
 }
 
-/* The word is a *conn: its response leads back to it. */
-static bool try_http1(const struct request_names *n, uint64_t word, struct found *ret)
+static bool take_stream(const struct request_names *n, uint64_t word, struct found *ret)
 {
-	const struct http1_layout *l = &n->http1;
-	uint64_t response, of[2];
-
-	return read_word(n, word + l->current, &response) &&
-	       read_two(n, response, l->conn, l->request, of) && of[0] == word &&
-	       take_request(n, &n->request, of[1], ret);
-}
-
-/* The word is a *responseWriter: its state and its stream have one connection. */
-static bool try_http2(const struct request_names *n, const struct http2_layout *l, uint64_t word,
-		      struct found *ret)
-{
-	uint64_t state, of[2], of_stream, request;
-
-	if (!read_word(n, word, &state) || !read_two(n, state, l->conn, l->stream, of) || !of[0] ||
-	    !read_word(n, of[1] + l->of_stream, &of_stream) || of_stream != of[0])
-		return false;
-	if (l->is_embedded)
-		return take_request(n, &n->request2, state + l->request, ret);
-	return read_word(n, state + l->request, &request) &&
-	       take_request(n, &n->request, request, ret);
-}
-
-/* The word is a stream: the type of its transport says so. */
-static bool try_grpc(const struct request_names *n, uint64_t word, struct found *ret)
-{
-	const struct grpc_layout *l = &n->grpc;
+	const struct grpc_layout *l = &n->layouts.grpc;
 	struct texts texts = {.count = 0};
-	uint64_t itab, type, stream = word, string[2];
+	uint64_t stream = word, string[2], context;
+	struct trace_ids ids;
 
-	if (!read_word(n, word + l->transport, &itab) || !read_word(n, itab + 8, &type) || !type ||
-	    (type != l->transports[0] && type != l->transports[1]))
-		return false;
-	if (l->stream != NONE && !read_word(n, word + l->stream, &stream))
+	if (l->stream != NO_FIELD && !read_word(n, word + l->stream, &stream))
 		return false;
 	if (!read_at(n, stream + l->method, string, sizeof(string)))
 		return false;
@@ -449,18 +237,71 @@ static bool try_grpc(const struct request_names *n, uint64_t word, struct found 
 	ret->method.length = 4;
 	want_text(&texts, string, MAX_ROUTE, &ret->route);
 	read_texts(n, &texts);
+	if (n->ids && read_word(n, stream + l->context + 8, &context) &&
+	    request_context_ids(n->t, n->layouts.map_kind, context, &ids))
+		take_ids(ret, &ids);
 	return ret->route.length;
+}
+
+/* ---- what a word leads to ---- */
+
+static const struct request_layout *layout_of(const struct request_names *n,
+					      const struct server_code *code)
+{
+	return code->serving == SERVES_HTTP2 && n->layouts.http2[code->layout].is_embedded
+		       ? &n->layouts.embedded
+		       : &n->layouts.request;
+}
+
+/* The word is a *conn: its response leads back to it. */
+static bool prove_http1(const struct request_names *n, uint64_t word, uint64_t *ret)
+{
+	const struct http1_layout *l = &n->layouts.http1;
+	uint64_t response, of[2];
+
+	if (!read_word(n, word + l->current, &response) ||
+	    !read_two(n, response, l->conn, l->request, of) || of[0] != word)
+		return false;
+	*ret = of[1];
+	return true;
+}
+
+/* The word is a *responseWriter: its state and its stream have one connection. */
+static bool prove_http2(const struct request_names *n, const struct http2_layout *l, uint64_t word,
+			uint64_t *ret)
+{
+	uint64_t state, of[2], of_stream;
+
+	if (!read_word(n, word, &state) || !read_two(n, state, l->conn, l->stream, of) || !of[0] ||
+	    !read_word(n, of[1] + l->of_stream, &of_stream) || of_stream != of[0])
+		return false;
+	*ret = state + l->request;
+	return l->is_embedded || read_word(n, state + l->request, ret);
+}
+
+/* The word is a stream: the type of its transport says so. */
+static bool prove_grpc(const struct request_names *n, uint64_t word)
+{
+	const struct grpc_layout *l = &n->layouts.grpc;
+	uint64_t itab, type;
+
+	return read_word(n, word + l->transport, &itab) && read_word(n, itab + 8, &type) && type &&
+	       (type == l->transports[0] || type == l->transports[1]);
 }
 
 static bool try_word(const struct request_names *n, const struct server_code *code, uint64_t word,
 		     struct found *ret)
 {
-	*ret = (struct found){.method.key = "method", .route.key = "route", .path.key = "path"};
-	if (code->serving == HTTP1)
-		return try_http1(n, word, ret);
-	if (code->serving == HTTP2)
-		return try_http2(n, &n->http2[code->layout], word, ret);
-	return try_grpc(n, word, ret);
+	uint64_t request;
+
+	*ret = nothing;
+	if (code->serving == SERVES_GRPC)
+		return prove_grpc(n, word) && take_stream(n, word, ret);
+	if (code->serving == SERVES_HTTP1
+		    ? !prove_http1(n, word, &request)
+		    : !prove_http2(n, &n->layouts.http2[code->layout], word, &request))
+		return false;
+	return take_request(n, layout_of(n, code), request, ret);
 }
 
 /* ---- the word on the stack ---- */
@@ -488,7 +329,7 @@ static bool try_places(struct request_names *n, const struct server_code *code,
 		       const struct request_server *server, struct found *ret)
 {
 	for (size_t i = 0; i < PLACES; i++) {
-		uint64_t place = n->places[code->serving][i], word;
+		uint64_t place = n->places[code->serving].at[i], word;
 
 		if (!place || !read_word(n, server->stack_end - place, &word) ||
 		    !try_word(n, code, word, ret))
@@ -521,41 +362,115 @@ static bool search(struct request_names *n, const struct server_code *code,
 		last = words[i];
 		if (!try_word(n, code, words[i], ret))
 			continue;
-		n->places[code->serving][n->next_place[code->serving]++ % PLACES] =
-			END_BYTES - i * 8;
+		add_place(&n->places[code->serving], code, END_BYTES - i * 8);
 		know(n, server->goid, words[i]);
 		return true;
 	}
 	return false;
 }
 
+/* ---- a copy of the request ---- */
+
+/* The word is a request with the same URL and header. */
+static bool is_copy(const struct request_names *n, uint64_t word, const struct found *found)
+{
+	const struct request_layout *l = &n->layouts.request;
+	uint64_t of[2];
+
+	return read_two(n, word, l->url, l->header, of) && of[0] == found->url &&
+	       of[1] == found->header;
+}
+
+/* It is one, and has a route. */
+static bool try_copy(const struct request_names *n, uint64_t word, struct found *ret)
+{
+	const struct request_layout *l = &n->layouts.request;
+	struct texts texts = {.count = 0};
+	uint8_t bytes[REQUEST_BYTES];
+
+	if (!is_copy(n, word, ret) || !read_at(n, word, bytes, l->bytes))
+		return false;
+	want_route(n, l, bytes, &texts, ret);
+	read_texts(n, &texts);
+	return ret->route.length;
+}
+
+static void search_copy(struct request_names *n, const struct server_code *code, uint64_t stack_end,
+			struct found *ret)
+{
+	uint64_t words[WORDS], last = 0;
+	size_t found = 0;
+
+	if (n->copy_searches >= MOST_COPY_SEARCHES ||
+	    !read_at(n, stack_end - END_BYTES, words, sizeof(words)))
+		return;
+	n->copy_searches++;
+	for (size_t i = WORDS; i-- > 0 && !ret->route.length;) {
+		if (!may_point(words[i], stack_end) || words[i] == last)
+			continue;
+		last = words[i];
+		if (try_copy(n, words[i], ret) ||
+		    (!found && layout_of(n, code) == &n->layouts.embedded &&
+		     is_copy(n, words[i], ret)))
+			found = END_BYTES - i * 8;
+	}
+	if (found)
+		add_place(&n->copies, code, found);
+}
+
+/* Only the mux of net/http writes a route into a request. */
+static bool wants_copy(const struct request_names *n, const struct server_code *code,
+		       const struct found *found)
+{
+	const struct request_layout *l = &n->layouts.request;
+
+	return code->serving != SERVES_GRPC && !found->route.length && found->url &&
+	       found->header && (l->pattern != NO_FIELD || l->pat != NO_FIELD);
+}
+
+static bool try_copies(const struct request_names *n, uint64_t stack_end, struct found *ret)
+{
+	uint64_t word;
+
+	for (size_t i = 0; i < PLACES; i++)
+		if (n->copies.at[i] && read_word(n, stack_end - n->copies.at[i], &word) &&
+		    try_copy(n, word, ret))
+			return true;
+	return false;
+}
+
+/* ---- all of it ---- */
+
 /* Of the servers' functions on a stack the outermost counts. */
 static const struct server_code *code_of(struct request_names *n, const struct stacks *stacks,
 					 uint32_t number)
 {
 	uint64_t *known = map_at(&n->serving, number);
+	const struct request_layouts *l = &n->layouts;
 	struct stack stack;
 
 	if (!known)
 		return NULL;
 	if (*known)
-		return *known > 1 ? &n->codes[*known - 2] : NULL;
+		return *known > 1 ? &l->codes[*known - 2] : NULL;
 	*known = 1;
 	stack = stacks_get(stacks, number);
 	for (uint32_t i = 0; i < stack.count; i++)
-		for (size_t k = 0; k < n->code_count; k++) {
+		for (size_t k = 0; k < l->code_count; k++) {
 			uint64_t pc = stack_pc_address(stack.pcs[i]);
 
-			if (pc >= n->codes[k].start && pc < n->codes[k].end)
+			if (pc >= l->codes[k].start && pc < l->codes[k].end)
 				*known = k + 2;
 		}
-	return *known > 1 ? &n->codes[*known - 2] : NULL;
+	return *known > 1 ? &l->codes[*known - 2] : NULL;
 }
 
+/* The ids are another one's in each request, so they count as such. */
 static struct error *must_check add_parts(const struct found *found, struct label_sets *sets,
 					  uint32_t *labels)
 {
-	const struct part *parts[] = {&found->method, &found->route, &found->path};
+	const struct part *parts[] = {&found->method, &found->route, &found->path, &found->trace,
+				      &found->span};
 	struct label_bytes items[ARRAY_SIZE(parts)];
 	size_t count = 0;
 
@@ -566,6 +481,11 @@ static struct error *must_check add_parts(const struct found *found, struct labe
 	return label_sets_add(sets, *labels, items, count, labels);
 }
 
+static bool may_serve(const struct server_code *code, const struct request_server *server)
+{
+	return code && server->goid != MAP_NO_KEY && server->stack_end >= END_BYTES;
+}
+
 struct error *request_names_add(struct request_names *n, const struct stacks *stacks,
 				const struct request_server *server, struct label_sets *sets,
 				uint32_t *labels)
@@ -573,10 +493,100 @@ struct error *request_names_add(struct request_names *n, const struct stacks *st
 	const struct server_code *code = code_of(n, stacks, server->stack);
 	struct found found;
 
-	if (!code || server->goid == MAP_NO_KEY || server->stack_end < END_BYTES)
+	if (!may_serve(code, server))
 		return NULL;
 	if (!try_known(n, code, server->goid, &found) && !try_places(n, code, server, &found) &&
 	    !search(n, code, server, &found))
 		return NULL;
+	if (wants_copy(n, code, &found) && !try_copies(n, server->stack_end, &found))
+		search_copy(n, code, server->stack_end, &found);
+	return add_parts(&found, sets, labels);
+}
+
+/* ---- goroutines that run ---- */
+
+/* Where the request is of which the server's own record serves others later. */
+static struct served_place place_of_copy(const struct request_names *n)
+{
+	const struct places *p = &n->copies;
+
+	for (size_t i = 0; i < PLACES; i++)
+		if (p->codes[i] && p->codes[i]->serving == SERVES_HTTP2)
+			return (struct served_place){p->at[i], n->layouts.request.url, 0};
+	return (struct served_place){0};
+}
+
+void request_names_places(const struct request_names *n, struct served_place ret[SERVED_PLACES])
+{
+	const struct request_layouts *l = &n->layouts;
+
+	for (size_t i = 0; i < SERVINGS; i++) {
+		const struct places *p = &n->places[i];
+		const struct server_code *code = p->codes[p->last];
+
+		ret[i] = (struct served_place){.place = code ? p->at[p->last] : 0};
+		if (code && layout_of(n, code) == &n->layouts.embedded)
+			ret[i] = place_of_copy(n);
+		if (!code || i == SERVES_GRPC || layout_of(n, code) == &n->layouts.embedded)
+			continue;
+		ret[i].first = i == SERVES_HTTP1 ? l->http1.current : 0;
+		ret[i].second =
+			i == SERVES_HTTP1 ? l->http1.request : l->http2[code->layout].request;
+	}
+}
+
+/* Nobody writes to a request or response that was served, and another one's memory has it only
+ * after a garbage collection: it is told by what it leads to. */
+static bool prove_served_http1(const struct request_names *n, const struct served_words *s)
+{
+	const struct http1_layout *l = &n->layouts.http1;
+	uint64_t of[2];
+
+	return read_two(n, s->first, l->conn, l->request, of) && of[0] == s->word &&
+	       of[1] == s->second;
+}
+
+/* The state of a response serves others later, a request does not. It says which protocol it is. */
+static bool prove_served_http2(const struct request_names *n, const struct server_code *code,
+			       const struct served_words *s, uint64_t *ret)
+{
+	const struct request_layout *l = &n->layouts.request;
+	bool is_copy = n->layouts.http2[code->layout].is_embedded;
+	uint64_t url, major;
+
+	*ret = is_copy ? s->word : s->second;
+	if (!read_word(n, *ret + l->url, &url) || !read_word(n, *ret + l->major, &major))
+		return false;
+	return major == 2 && (!is_copy || url == s->first);
+}
+
+static bool try_served(const struct request_names *n, const struct server_code *code,
+		       const struct served_words *s, struct found *ret)
+{
+	uint64_t request = s->second;
+
+	if (!s->word)
+		return false;
+	if (code->serving == SERVES_GRPC)
+		return try_word(n, code, s->word, ret);
+	if (code->serving == SERVES_HTTP1 ? !prove_served_http1(n, s)
+					  : !prove_served_http2(n, code, s, &request))
+		return false;
+	*ret = nothing;
+	return take_request(n, &n->layouts.request, request, ret);
+}
+
+struct error *request_names_add_served(struct request_names *n, const struct stacks *stacks,
+				       const struct request_server *server,
+				       const struct served_words served[SERVED_PLACES],
+				       struct label_sets *sets, uint32_t *labels)
+{
+	const struct server_code *code = code_of(n, stacks, server->stack);
+	struct found found;
+
+	if (!may_serve(code, server) || !try_served(n, code, &served[code->serving], &found))
+		return NULL;
+	if (wants_copy(n, code, &found))
+		try_copies(n, server->stack_end, &found);
 	return add_parts(&found, sets, labels);
 }

@@ -1,6 +1,6 @@
 /*
  * What is known of the request that a goroutine serves, read from outside: as labels `method`,
- * `route` and `path`.
+ * `route`, `path`, `trace_id` and `span_id`.
  *
  * The goroutine of a server has a pointer to the server's own record of the request on the outer
  * end of its stack. Nothing says where, so each word there is tried. It counts only if the memory
@@ -9,7 +9,9 @@
  * - HTTP/2: a *responseWriter, whose state has a stream and a connection, and the stream has the
  *   same connection;
  * - gRPC: a stream, whose transport is an interface of the type *http2Server or the like.
- * Where the fields are, and which types there are, the program says (image/type_data.h), stripped
+ * If that request has no route, a copy of it may have one, which a middleware or Go 1.27's HTTP/2
+ * has made: another request with the same URL and the same header, by their addresses.
+ * Where the fields are, and which types there are, the program says (request_layouts.h), stripped
  * programs too. What cannot be proved is not shown.
  *
  * For the files of this room alone.
@@ -17,14 +19,15 @@
 #ifndef GOROUTINE_REQUEST_NAMES_H
 #define GOROUTINE_REQUEST_NAMES_H
 
-#include "image/image.h"
+#include "goroutine/goroutines.h"
 #include "labels/label_sets.h"
 #include "unwind/stacks.h"
 
 struct request_names;
 
-/* *ret is NULL when the program has no such server. `paths`: `path` too. */
-struct error *request_names_open(struct target *t, const struct image *img, int minor, bool paths,
+/* *ret is NULL when the program has no such server. */
+struct error *request_names_open(struct target *t, const struct image *img,
+				 const struct golayout *lay, const struct goroutine_options *wanted,
 				 struct request_names **ret) must_check;
 void request_names_close(struct request_names *names);
 
@@ -43,5 +46,15 @@ struct request_server {
 struct error *request_names_add(struct request_names *names, const struct stacks *stacks,
 				const struct request_server *server, struct label_sets *sets,
 				uint32_t *labels) must_check;
+
+/* See goroutine_set_served_places(). */
+void request_names_places(const struct request_names *names,
+			  struct served_place ret[SERVED_PLACES]);
+
+/* Likewise, of a goroutine that ran when these words were copied, and runs on. */
+struct error *request_names_add_served(struct request_names *names, const struct stacks *stacks,
+				       const struct request_server *server,
+				       const struct served_words served[SERVED_PLACES],
+				       struct label_sets *sets, uint32_t *labels) must_check;
 
 #endif

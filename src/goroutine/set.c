@@ -58,8 +58,8 @@ const char *goroutine_set_wait_reason(const struct goroutine_set *set, uint8_t r
 /* What a core file lacks has no names. */
 static struct error *must_check open_names(struct goroutine_set *set)
 {
-	struct error *err = request_names_open(set->t, set->img, set->lay->minor,
-					       set->options.request_paths, &set->names);
+	struct error *err =
+		request_names_open(set->t, set->img, set->lay, &set->options, &set->names);
 
 	if (!err || err->code != ERROR_FAULT)
 		return err;
@@ -378,6 +378,26 @@ static uint32_t identify_labels(struct goroutine_set *set, const struct goroutin
 	return error_dropped(err) || id == LABELS_TORN ? LABELS_NONE : id;
 }
 
+void goroutine_set_served_places(const struct goroutine_set *set,
+				 struct served_place ret[SERVED_PLACES])
+{
+	memset(ret, 0, SERVED_PLACES * sizeof(*ret));
+	if (set->names)
+		request_names_places(set->names, ret);
+}
+
+/* Adds what is known of the request that it served at that moment. */
+static uint32_t identify_request(struct goroutine_set *set, const struct goroutine_copy *c,
+				 uint32_t labels)
+{
+	const struct request_server server = {c->goid, c->stack_end, c->stack};
+
+	if (set->names && c->served)
+		error_dropped(request_names_add_served(set->names, set->stacks, &server, c->served,
+						       &set->labels, &labels));
+	return labels;
+}
+
 bool goroutine_set_identify(struct goroutine_set *set, uint64_t g,
 			    const struct goroutine_copy *copy, struct goroutine_identity *ret)
 {
@@ -402,6 +422,7 @@ bool goroutine_set_identify(struct goroutine_set *set, uint64_t g,
 		.start_pc = copy->start_pc,
 		.labels = copy->labels ? identify_labels(set, copy) : LABELS_NONE,
 	};
+	ret->labels = identify_request(set, copy, ret->labels);
 	return true;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "golayout/map_kind.h"
 #include "image/pclntab.h"
 #include "image/type_data.h"
 
@@ -109,22 +110,6 @@ const struct request_function *request_function_of(const char *name, int minor)
 		    is_named(name, functions[i].name))
 			return &functions[i];
 	return NULL;
-}
-
-/* Whether the program was built with this GOEXPERIMENT: "go1.25.1 X:a,b". */
-static bool has_experiment(const struct image *img, const char *name)
-{
-	const char *at = img->info.experiment ? strstr(img->info.version, "X:") : NULL;
-	size_t n = strlen(name);
-
-	for (at = at ? at + 2 : ""; *at && *at != ' '; at += strspn(at, ",")) {
-		size_t length = strcspn(at, ", ");
-
-		if (length == n && !strncmp(at, name, n))
-			return true;
-		at += length;
-	}
-	return false;
 }
 
 /* A peer.Peer begins with its Addr, as the agent expects it (agent/agent_request.c). */
@@ -241,11 +226,7 @@ struct error *request_layout(struct target *t, const struct image *img, const st
 		.peer = 176,
 		.url_size = 72,
 		.path = 56,
-		.map_kind = MAP_OF_GROUPS,
+		.map_kind = golayout_map_kind(lay, img),
 	};
-	if (lay->minor <= 23 || has_experiment(img, "noswissmap"))
-		ret->map_kind = MAP_OF_BUCKETS;
-	else if (has_experiment(img, "mapsplitgroup"))
-		ret->map_kind = MAP_OF_SPLIT_GROUPS;
 	return other_layouts(t, img, lay, ret);
 }

@@ -236,7 +236,8 @@ static struct error *append_set(struct label_sets *sets, const struct label *lab
 		return &error_no_memory;
 	}
 	memcpy(copy, labels, count * sizeof(*copy));
-	sets->sets[sets->count++] = (struct label_set){copy, count};
+	sets->sets[sets->count] = (struct label_set){copy, count, sets->count};
+	sets->count++;
 	sets->bytes += count * sizeof(*copy);
 	return NULL;
 }
@@ -487,7 +488,8 @@ struct error *label_sets_add(struct label_sets *sets, uint32_t id, const struct 
 {
 	struct label_set set = label_sets_get(sets, id);
 	_cleanup_free_ struct label *labels = calloc(set.count + count + 1, sizeof(*labels));
-	size_t n = set.count;
+	size_t n = set.count, before = sets->count;
+	struct error *err;
 	uint32_t known;
 
 	*ret = id;
@@ -505,11 +507,20 @@ struct error *label_sets_add(struct label_sets *sets, uint32_t id, const struct 
 			labels[n++] = l;
 	}
 	qsort_r(labels, n, sizeof(*labels), compare_interned, sets);
-	if (!is_full(sets))
-		return intern_set(sets, labels, n, ret);
-	known = known_set(sets, labels, n);
-	*ret = known == LABELS_NONE ? id : known;
-	return NULL;
+	if (is_full(sets)) {
+		known = known_set(sets, labels, n);
+		*ret = known == LABELS_NONE ? id : known;
+		return NULL;
+	}
+	err = intern_set(sets, labels, n, ret);
+	if (!err && sets->count > before && *ret == sets->count - 1)
+		sets->sets[*ret].own = label_sets_own(sets, id);
+	return err;
+}
+
+uint32_t label_sets_own(const struct label_sets *sets, uint32_t id)
+{
+	return id < sets->count ? sets->sets[id].own : id;
 }
 
 struct label_set label_sets_get(const struct label_sets *sets, uint32_t id)

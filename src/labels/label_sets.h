@@ -40,6 +40,7 @@ struct label {
 struct label_set {
 	struct label *labels; /* sorted by key */
 	uint32_t count;
+	uint32_t own; /* the set without the labels that gospect added */
 };
 
 struct label_sets {
@@ -76,6 +77,8 @@ struct label_bytes {
 /* The set `id` with these labels added, but for keys that it has. Past the limit: `id`. */
 struct error *label_sets_add(struct label_sets *sets, uint32_t id, const struct label_bytes *labels,
 			     size_t count, uint32_t *ret) must_check;
+/* The goroutine's own labels in the set: itself, but for one of label_sets_add(). */
+uint32_t label_sets_own(const struct label_sets *sets, uint32_t id);
 /* The set of this number; empty for LABELS_NONE and LABELS_TORN. */
 struct label_set label_sets_get(const struct label_sets *sets, uint32_t id);
 void label_sets_release(struct label_sets *sets);

@@ -23,6 +23,7 @@
 #include "lib/target_handle.h"
 #include "lib/unwind.h"
 #include "oncpu/perf_events.h"
+#include "sample/buckets.h"
 
 /* Of a deeper stack, the innermost frames and the start function remain. */
 #define STACK_LIMIT (256u << 10)
@@ -32,7 +33,8 @@
 #define ALL_FLAGS                                                                      \
 	(GOSPECT_RECORD_ON_CPU | GOSPECT_RECORD_OFF_CPU | GOSPECT_RECORD_SYSTEM |      \
 	 GOSPECT_RECORD_KERNEL | GOSPECT_RECORD_RUN_QUEUE | GOSPECT_RECORD_ADDRESSES | \
-	 GOSPECT_RECORD_GOROUTINES | GOSPECT_RECORD_NAMES | GOSPECT_RECORD_PATHS)
+	 GOSPECT_RECORD_GOROUTINES | GOSPECT_RECORD_NAMES | GOSPECT_RECORD_PATHS |     \
+	 GOSPECT_RECORD_TRACE_IDS)
 
 struct recording {
 	struct gospect_target *target;
@@ -166,6 +168,7 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		.system = has(r, GOSPECT_RECORD_SYSTEM),
 		.request_names = has(r, GOSPECT_RECORD_NAMES),
 		.request_paths = has(r, GOSPECT_RECORD_PATHS),
+		.request_ids = has(r, GOSPECT_RECORD_TRACE_IDS),
 		.stack_limit = STACK_LIMIT,
 		.held = t->is_held,
 		.stop = t->cancel,
@@ -682,6 +685,7 @@ static struct error *must_check take_segment(struct segment_run *run)
 {
 	_cleanup_profile_handle_ struct gospect_profile *wall = NULL, *goroutines = NULL;
 	struct recording *r = run->r;
+	const struct wall_bucket *buckets;
 	struct wall_interval interval;
 	struct error *err = wall_sampler_interval(r->sampler, &interval);
 
@@ -700,6 +704,9 @@ static struct error *must_check take_segment(struct segment_run *run)
 		err = complete(r, goroutines);
 	if (err)
 		return err;
+	run->to->is_full =
+		goroutine_set_labels(wall_sampler_set(r->sampler))->count > LABELS_MAX_SETS / 2 ||
+		wall_sampler_buckets(r->sampler, &buckets) > BUCKETS_MOST / 2;
 	run->begin_ns += interval.ns;
 	goroutines->profile->time_ns = run->begin_ns;
 	wall_sampler_pause(r->sampler);

@@ -10,6 +10,9 @@ struct segments {
 	/* take() may change both. */
 	double interval; /* seconds of one segment */
 	double budget;   /* percent of a core, below 100; 0: as the options say */
+	/* Before take(): so many stacks and labels are known that the recording should begin anew,
+	 * before the limits are reached. */
+	bool is_full;
 	/*
 	 * Takes the profiles of a segment, which are valid during the call: the time of all
 	 * goroutines, and how many there were with each stack at its end, with the types and values

@@ -19,6 +19,7 @@
 #include "base/door.h"
 #include "base/error.h"
 #include "golayout/golayout.h"
+#include "goroutine/goroutines.h"
 #include "target/target.h"
 
 /* On arm64 the kernel's callchain does not lead from one stack to the next (arch/arm64,
@@ -61,6 +62,7 @@ struct cpu_sample {
 	uint64_t vdso_sp;
 	uint64_t parked_size;              /* 0 or CPU_SAMPLE_PARKED */
 	uint8_t parked[CPU_SAMPLE_PARKED]; /* from sched_sp on */
+	struct served_words served[SERVED_PLACES];
 	/* Without labels, the output ends here. */
 	uint64_t stage;
 	uint64_t used;
@@ -82,6 +84,9 @@ struct error *sample_program_serve(void *arg, struct door_call *call) must_check
 /* The program to run at each sample, and the map that needs the output event of each CPU. */
 int sample_program_fd(const struct sample_program *p);
 int sample_program_outputs(const struct sample_program *p);
+/* Where the goroutines of servers show which request they serve. */
+void sample_program_set_places(struct sample_program *p,
+			       const struct served_place places[SERVED_PLACES]);
 /* Sets the m of this thread (the number is gospect's). */
 void sample_program_set_m(struct sample_program *p, pid_t tid, uint64_t m);
 

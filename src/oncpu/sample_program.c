@@ -32,6 +32,8 @@ enum place {
 	WRITE,
 	DONE,
 	CLAMP,
+	NEXT_SERVED,
+	SERVED,
 	STRINGS
 };
 
@@ -43,6 +45,7 @@ struct sample_program {
 	int buffers;
 	int threads;
 	int outputs;
+	int places; /* struct served_place, SERVED_PLACES of them */
 };
 
 /* Where the interrupt saved the user's registers (struct pt_regs, struct user_pt_regs), and how
@@ -179,6 +182,42 @@ static void read_stack(struct bpf_code *c)
 	bpf_place(c, LABELS);
 }
 
+/* Reads the pointer at `offset`, a field of the place in register 8, behind the pointer in register
+ * 3. */
+static void read_behind(struct bpf_code *c, int to, int offset)
+{
+	bpf_load(c, 4, 2, MACHINE, offset);
+	bpf_add_register(c, 3, 2);
+	read_bytes(c, to, 8, NEXT_SERVED);
+	bpf_load(c, 8, 3, BUFFER, to);
+}
+
+/* The words that show which request is served. The m is no longer needed. */
+static void read_served(struct bpf_code *c, const struct sample_program *p)
+{
+	for (size_t i = 0; i < sizeof(((struct cpu_sample *)0)->served); i += 8)
+		set_field(c, AT(served) + i, 0);
+	bpf_set(c, 1, 0);
+	look_up(c, p->places, 1, SERVED);
+	bpf_copy(c, MACHINE, 0);
+	for (int i = 0; i < SERVED_PLACES; i++) {
+		int from = i * sizeof(struct served_place);
+		int to = AT(served) + i * sizeof(struct served_words);
+
+		bpf_load(c, 4, 2, MACHINE, from);
+		bpf_jump_if(c, BPF_JEQ, 2, 0, NEXT_SERVED);
+		bpf_operate(c, BPF_MUL, 2, -1);
+		bpf_load(c, 8, 3, BUFFER, AT(stack_hi));
+		bpf_add_register(c, 3, 2);
+		read_bytes(c, to, 8, NEXT_SERVED);
+		bpf_load(c, 8, 3, BUFFER, to);
+		read_behind(c, to + 8, from + 4);
+		read_behind(c, to + 16, from + 8);
+		bpf_place(c, NEXT_SERVED);
+	}
+	bpf_place(c, SERVED);
+}
+
 /* Go 1.24 on: a slice of pairs of strings. */
 static void read_slice(struct bpf_code *c)
 {
@@ -190,7 +229,7 @@ static void read_slice(struct bpf_code *c)
 	bpf_set(c, 2, CPU_SAMPLE_LABELS);
 	bpf_place(c, CLAMP);
 	bpf_operate(c, BPF_LSH, 2, 5);
-	bpf_copy(c, MACHINE, 2); /* no longer needed */
+	bpf_copy(c, MACHINE, 2);
 	bpf_load(c, 8, 3, BUFFER, AT(head));
 	bpf_copy(c, 1, BUFFER);
 	bpf_add(c, 1, AT(bytes));
@@ -310,6 +349,7 @@ static struct error *load(struct sample_program *p, const struct golayout *lay,
 	else
 		set_field(c, AT(left_fp), 0);
 	read_stack(c);
+	read_served(c, p);
 	set_field(c, AT(stage), CPU_SAMPLE_NOTHING);
 	set_field(c, AT(used), 0);
 	bpf_load(c, 8, 3, BUFFER, AT(labels));
@@ -333,10 +373,15 @@ static struct error *open_maps(struct sample_program *p)
 	if (!err)
 		err = bpf_map_open(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, cpus_configured(),
 				   &p->outputs);
+	if (!err)
+		err = bpf_map_open(BPF_MAP_TYPE_ARRAY, 4,
+				   SERVED_PLACES * sizeof(struct served_place), 1, &p->places);
 	return err;
 }
 
-/* The request to the broker, and the order of the descriptors that it returns. */
+enum { PROGRAM_FDS = 5 };
+
+/* The request to the broker. It returns the descriptors in the order of struct sample_program. */
 struct cpu_sample_request {
 	struct golayout lay;
 	enum machine machine;
@@ -353,11 +398,12 @@ static struct error *must_check ask_for_program(const struct golayout *lay, enum
 	err = door_call(DOOR_SAMPLE_PROGRAM, &call);
 	if (err)
 		return err;
-	if (call.fd_count != 4)
+	if (call.fd_count != PROGRAM_FDS)
 		return error_format(
 			ERROR_FAILED,
 			"cannot load the eBPF program: the privileged process did not receive it");
-	*p = (struct sample_program){call.fds[0], call.fds[1], call.fds[2], call.fds[3]};
+	*p = (struct sample_program){call.fds[0], call.fds[1], call.fds[2], call.fds[3],
+				     call.fds[4]};
 	return NULL;
 }
 
@@ -390,9 +436,10 @@ struct error *sample_program_serve(void *arg, struct door_call *call)
 	if (err)
 		return err;
 	call->size = 0;
-	call->fd_count = 4;
-	memcpy(call->fds, (int[4]){p->program, p->buffers, p->threads, p->outputs},
-	       sizeof(call->fds));
+	call->fd_count = PROGRAM_FDS;
+	memcpy(call->fds,
+	       (int[PROGRAM_FDS]){p->program, p->buffers, p->threads, p->outputs, p->places},
+	       PROGRAM_FDS * sizeof(int));
 	free(p);
 	return NULL;
 }
@@ -410,7 +457,7 @@ struct error *sample_program_open(const struct golayout *lay, enum machine machi
 	p = malloc(sizeof(*p));
 	if (!p)
 		return &error_no_memory;
-	*p = (struct sample_program){-1, -1, -1, -1};
+	*p = (struct sample_program){-1, -1, -1, -1, -1};
 	err = open_program(lay, machine, p);
 	if (err) {
 		sample_program_close(p);
@@ -428,6 +475,7 @@ void sample_program_close(struct sample_program *p)
 	cleanup_close(&p->buffers);
 	cleanup_close(&p->threads);
 	cleanup_close(&p->outputs);
+	cleanup_close(&p->places);
 	free(p);
 }
 
@@ -439,6 +487,15 @@ int sample_program_fd(const struct sample_program *p)
 int sample_program_outputs(const struct sample_program *p)
 {
 	return p->outputs;
+}
+
+/* If this fails, running goroutines have no names. */
+void sample_program_set_places(struct sample_program *p,
+			       const struct served_place places[SERVED_PLACES])
+{
+	uint32_t key = 0;
+
+	error_dropped(bpf_map_put(p->places, &key, places));
 }
 
 /* If this fails, the program finds the m by the g register. */

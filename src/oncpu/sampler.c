@@ -37,10 +37,11 @@ struct oncpu_sampler {
 	struct stacks *stacks;
 	struct map goroutines; /* without a set: g's that are goroutines' */
 	struct perf_events *events;
-	struct sample_program *program; /* NULL: the kernel does not run it */
-	struct error *no_program;       /* why */
-	struct map known_threads;       /* tid -> the m that the program has for it */
-	struct waits *waits;            /* NULL: waits are not seen */
+	struct sample_program *program;            /* NULL: the kernel does not run it */
+	struct error *no_program;                  /* why */
+	struct map known_threads;                  /* tid -> the m that the program has for it */
+	struct served_place places[SERVED_PLACES]; /* that the program has */
+	struct waits *waits;                       /* NULL: waits are not seen */
 	struct oncpu_options options;
 	struct oncpu_stats stats;
 	struct cpu_bucket *buckets;
@@ -570,20 +571,30 @@ static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint
 }
 
 /* The identity as of the sample, if known. */
-static bool identify(struct oncpu_sampler *s, uint64_t g, struct goroutine_identity *ret)
+static bool identify(struct oncpu_sampler *s, const struct running_stack *stack,
+		     struct goroutine_identity *ret)
 {
 	const struct g_view own = {&s->lay->n, s->g_bytes};
 	struct target_range pieces[CPU_SAMPLE_PIECES];
 	const struct cpu_sample *m = s->cpu_sample;
+	uint64_t g = stack->g;
 	bool maps = goroutine_set_labels(s->set)->maps, is_of_sample = m && m->g == g, found;
 	struct goroutine_copy copy;
 
 	if (is_of_sample)
-		copy = (struct goroutine_copy){m->goid, m->startpc, m->labels, pieces,
-					       cpu_sample_label_pieces(m, maps, pieces)};
+		copy = (struct goroutine_copy){.goid = m->goid,
+					       .start_pc = m->startpc,
+					       .labels = m->labels,
+					       .pieces = pieces,
+					       .piece_count =
+						       cpu_sample_label_pieces(m, maps, pieces),
+					       .served = m->served,
+					       .stack = stack->exact,
+					       .stack_end = m->stack_hi};
 	else if (g == s->g)
-		copy = (struct goroutine_copy){g_view_goid(own), g_view_startpc(own),
-					       g_view_labels(own), NULL, 0};
+		copy = (struct goroutine_copy){.goid = g_view_goid(own),
+					       .start_pc = g_view_startpc(own),
+					       .labels = g_view_labels(own)};
 	found = goroutine_set_identify(s->set, g, is_of_sample || g == s->g ? &copy : NULL, ret);
 	s->stats.labels_late += found && !is_of_sample && ret->labels != LABELS_NONE;
 	return found;
@@ -595,7 +606,7 @@ static bool find_bucket(struct oncpu_sampler *s, const struct running_stack *sta
 {
 	struct goroutine_identity who = {0};
 
-	if (stack->g && !identify(s, stack->g, &who))
+	if (stack->g && !identify(s, stack, &who))
 		return false;
 	if (s->options.goid && s->options.goid != who.goid)
 		return false;
@@ -712,6 +723,20 @@ static void drop_waits(struct oncpu_sampler *s)
 		s->buckets[i].waits = s->buckets[i].waited_ns = 0;
 }
 
+/* They become known while goroutines that serve requests are seen parked. */
+static void update_places(struct oncpu_sampler *s)
+{
+	struct served_place now[SERVED_PLACES];
+
+	if (!s->program || !s->set)
+		return;
+	goroutine_set_served_places(s->set, now);
+	if (!memcmp(now, s->places, sizeof(now)))
+		return;
+	memcpy(s->places, now, sizeof(now));
+	sample_program_set_places(s->program, now);
+}
+
 struct error *oncpu_sampler_drain(struct oncpu_sampler *s)
 {
 	struct error *err;
@@ -719,6 +744,7 @@ struct error *oncpu_sampler_drain(struct oncpu_sampler *s)
 	go_threads_stale(&s->threads);
 	modules_stale(s->modules);
 	err = perf_events_drain(s->events, take, s);
+	update_places(s);
 	if (s->waits && !perf_events_see_switches(s->events))
 		drop_waits(s);
 	return err;

@@ -25,6 +25,7 @@ static const struct destination destinations[] = {
 			"Export",
 		.content_type = "application/x-protobuf",
 		.is_gzipped = true,
+		.has_links = true,
 		.encode = otlp_encode,
 	},
 };

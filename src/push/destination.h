@@ -16,6 +16,7 @@ struct destination {
 	const char *grpc_path;
 	const char *content_type;
 	bool is_gzipped; /* the body */
+	bool has_links;  /* a sample may belong to a span */
 	struct error *(*encode)(const struct push_segment *s, struct strbuf *ret);
 };
 

@@ -130,6 +130,7 @@ static void start_worker(struct push *p, struct push_target *t)
 		.share = p->share_file,
 		.memory = MOST_MEMORY,
 		.labels = p->o->labels,
+		.no_names = p->o->no_names,
 		.cancel = p->o->cancel,
 	};
 	struct error *err = push_worker_start(&job, &t->worker);

@@ -22,6 +22,7 @@ struct push_options {
 	double budget;             /* percent of a core, for all */
 	double duration;           /* seconds; 0: until it is cancelled */
 	const char *const *labels; /* of the user, "KEY=VALUE"; NULL-terminated */
+	bool no_names;             /* samples have no method and route of requests, and no links */
 	struct push_wanted wanted;
 	/* Requested by the handlers of SIGTERM and SIGINT, in workers too. */
 	const struct gospect_cancel *cancel;

@@ -204,7 +204,8 @@ static void pace(struct work *w, struct segments *segments, uint64_t cpu_ns)
 		w->told = true;
 	}
 	segments->budget = is_small(w) ? 0 : budget_of(w);
-	w->again = rate_of(w) > CHANGED * w->rate || rate_of(w) * CHANGED < w->rate;
+	w->again = segments->is_full || rate_of(w) > CHANGED * w->rate ||
+		   rate_of(w) * CHANGED < w->rate;
 }
 
 static int take(struct segments *segments, struct gospect_profile *wall,
@@ -232,6 +233,14 @@ static int take(struct segments *segments, struct gospect_profile *wall,
 
 /* ---- the process ---- */
 
+/* A server that has no links would take each id for a series of its own. */
+static uint32_t names_of(const struct push_job *job)
+{
+	if (job->no_names)
+		return 0;
+	return GOSPECT_RECORD_NAMES | (job->destination->has_links ? GOSPECT_RECORD_TRACE_IDS : 0);
+}
+
 static struct error *must_check record(struct work *w)
 {
 	struct segments segments = {.interval = w->job->interval, .take = take, .arg = w};
@@ -246,6 +255,7 @@ static struct error *must_check record(struct work *w)
 			.size = sizeof(how),
 			.budget = is_small(w) ? NO_LIMIT : budget_of(w),
 			.rate = w->rate = rate_of(w),
+			.flags = names_of(w->job),
 		};
 
 		w->again = false;

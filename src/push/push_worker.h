@@ -44,6 +44,7 @@ struct push_job {
 	int share;                 /* a sealed memory file with a struct push_share */
 	uint64_t memory;           /* bytes that the worker may allocate */
 	const char *const *labels; /* of the user; NULL-terminated */
+	bool no_names;             /* of requests */
 	const struct gospect_cancel *cancel;
 };
 

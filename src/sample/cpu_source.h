@@ -12,6 +12,7 @@
 struct cpu_bucket {
 	uint64_t start_pc;
 	uint32_t labels;
+	uint32_t own; /* of these, the goroutine's own labels: buckets_join() finds them out */
 	uint32_t stack;
 	uint64_t count;
 	uint64_t waits; /* draws of waits for a CPU: see oncpu/waits.h */

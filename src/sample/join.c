@@ -14,10 +14,10 @@ static int compare_samples(const void *a, const void *b)
 		return x->in_syscall - y->in_syscall;
 	if (x->start_pc != y->start_pc)
 		return x->start_pc < y->start_pc ? -1 : 1;
-	return (x->labels > y->labels) - (x->labels < y->labels);
+	return (x->own > y->own) - (x->own < y->own);
 }
 
-/* The on-CPU samples of one start function and one set of labels, in the sorted order. */
+/* The on-CPU samples of one start function and one set of own labels, in the sorted order. */
 struct group {
 	size_t first;
 	size_t end;
@@ -48,9 +48,9 @@ static struct group group_at(const struct cpu_bucket *samples, size_t count, siz
 }
 
 static struct group find_group(const struct cpu_bucket *samples, size_t count, uint64_t start_pc,
-			       uint32_t labels, uint64_t period_ns)
+			       uint32_t own, uint64_t period_ns)
 {
-	struct cpu_bucket key = {.start_pc = start_pc, .labels = labels};
+	struct cpu_bucket key = {.start_pc = start_pc, .own = own};
 	size_t lo = 0, hi = count;
 
 	while (lo < hi) {
@@ -137,10 +137,16 @@ static bool is_running(const struct wall_bucket *b, const struct stacks *stacks,
 	return true;
 }
 
-static bool share_seen(struct buckets *b, const struct stacks *stacks,
+static uint32_t own_labels(struct goroutine_set *set, uint32_t labels)
+{
+	return label_sets_own(goroutine_set_labels(set), labels);
+}
+
+static bool share_seen(struct buckets *b, struct goroutine_set *set,
 		       const struct cpu_bucket *samples, size_t count, uint64_t period_ns,
 		       bool *used)
 {
+	const struct stacks *stacks = goroutine_set_stacks(set);
 	size_t old = b->count;
 	uint64_t start;
 
@@ -149,7 +155,8 @@ static bool share_seen(struct buckets *b, const struct stacks *stacks,
 
 		if (!is_running(&b->items[i], stacks, &start))
 			continue;
-		g = find_group(samples, count, start, b->items[i].labels, period_ns);
+		g = find_group(samples, count, start, own_labels(set, b->items[i].labels),
+			       period_ns);
 		if (!g.draws)
 			continue;
 		if (!share(b, i, samples, &g, period_ns))
@@ -178,7 +185,7 @@ static bool add_sample(struct buckets *b, struct goroutine_set *set,
 	    goroutine_set_system_flag(set, sample->start_pc, sample->stack))
 		return true;
 	if (sample->in_syscall)
-		gain = buckets_take_syscall(b, goroutine_set_stacks(set), sample, period_ns);
+		gain = buckets_take_syscall(b, set, sample, period_ns);
 	else
 		gain = gain_of_cpu(sample, period_ns);
 	return add(b, sample, gain.creator, &gain);
@@ -195,8 +202,10 @@ struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 		return &error_no_memory;
 	if (count)
 		memcpy(sorted, samples, count * sizeof(*sorted));
+	for (size_t i = 0; i < count; i++)
+		sorted[i].own = own_labels(set, sorted[i].labels);
 	qsort(sorted, count, sizeof(*sorted), compare_samples);
-	if (!share_seen(b, goroutine_set_stacks(set), sorted, count, period_ns, used))
+	if (!share_seen(b, set, sorted, count, period_ns, used))
 		return &error_no_memory;
 	for (size_t i = 0; i < count;) {
 		struct group g = group_at(sorted, count, i, period_ns);
@@ -228,6 +237,7 @@ size_t buckets_shares(const struct wall_bucket *b, struct goroutine_set *set,
 		      struct wall_share *ret, size_t max)
 {
 	struct stack stack = stacks_get(goroutine_set_stacks(set), b->stack);
+	uint32_t own = own_labels(set, b->labels);
 	uint64_t start;
 	size_t n = 0;
 
@@ -238,7 +248,8 @@ size_t buckets_shares(const struct wall_bucket *b, struct goroutine_set *set,
 		const struct cpu_bucket *s = &samples[i];
 		uint64_t ns = ns_of(s, period_ns);
 
-		if (!s->in_syscall && s->start_pc == start && s->labels == b->labels && ns)
+		if (!s->in_syscall && s->start_pc == start && own_labels(set, s->labels) == own &&
+		    ns)
 			insert(ret, &n, max, (struct wall_share){s->stack, s->labels, ns});
 	}
 	return n;

@@ -12,6 +12,9 @@
  * for a CPU. Samples of goroutines that memory never showed running count with their CPU time.
  * Samples in a system call take time from the bucket that memory showed. Samples of the runtime's
  * own goroutines count only if `system`.
+ *
+ * Samples and buckets match by the goroutines' own labels. What gospect knows of a request is
+ * among the labels of samples alone: memory does not show which request a running goroutine serves.
  */
 struct error *buckets_join(struct buckets *b, struct goroutine_set *set,
 			   const struct cpu_bucket *samples, size_t count, uint64_t period_ns,
@@ -28,7 +31,7 @@ struct gain {
 };
 
 /* For a sample in a system call: takes time from the bucket in which memory showed that call. */
-struct gain buckets_take_syscall(struct buckets *b, const struct stacks *stacks,
+struct gain buckets_take_syscall(struct buckets *b, struct goroutine_set *set,
 				 const struct cpu_bucket *sample, uint64_t period_ns);
 
 /* The places at which goroutines of a running bucket were sampled: those with most time, at most

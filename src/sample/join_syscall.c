@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "labels/label_sets.h"
 #include "sample/join.h"
 
 /*
@@ -24,10 +25,23 @@ static bool is_caller(const struct stack *memory, const struct stack *sample, ui
 	return true;
 }
 
-/* The matching bucket with the most time left. */
-static struct wall_bucket *find_caller(struct buckets *b, const struct stacks *stacks,
+/* The better one has all the labels of the sample, or else more time left. */
+static bool is_better(const struct wall_bucket *b, const struct wall_bucket *found,
+		      const struct cpu_bucket *sample)
+{
+	bool same = b->labels == sample->labels;
+
+	if (!found || same != (found->labels == sample->labels))
+		return b->ns && (!found || same);
+	return b->ns > found->ns;
+}
+
+/* The best of the matching buckets. */
+static struct wall_bucket *find_caller(struct buckets *b, struct goroutine_set *set,
 				       const struct cpu_bucket *sample)
 {
+	const struct label_sets *labels = goroutine_set_labels(set);
+	const struct stacks *stacks = goroutine_set_stacks(set);
 	struct stack inner = stacks_get(stacks, sample->stack);
 	struct wall_bucket *found = NULL;
 
@@ -35,19 +49,20 @@ static struct wall_bucket *find_caller(struct buckets *b, const struct stacks *s
 		struct wall_bucket *bucket = &b->items[i];
 		struct stack stack = stacks_get(stacks, bucket->stack);
 
-		if (bucket->status == G_SYSCALL && bucket->labels == sample->labels &&
-		    bucket->stack != sample->stack && bucket->ns > (found ? found->ns : 0) &&
+		if (bucket->status == G_SYSCALL &&
+		    label_sets_own(labels, bucket->labels) == sample->own &&
+		    bucket->stack != sample->stack && is_better(bucket, found, sample) &&
 		    is_caller(&stack, &inner, sample->start_pc))
 			found = bucket;
 	}
 	return found;
 }
 
-struct gain buckets_take_syscall(struct buckets *b, const struct stacks *stacks,
+struct gain buckets_take_syscall(struct buckets *b, struct goroutine_set *set,
 				 const struct cpu_bucket *sample, uint64_t period_ns)
 {
 	struct gain gain = {.cpu_ns = sample->count * period_ns};
-	struct wall_bucket *from = find_caller(b, stacks, sample);
+	struct wall_bucket *from = find_caller(b, set, sample);
 	double part;
 
 	if (!from)

@@ -154,6 +154,7 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 		.unwind = options->unwind,
 		.request_names = options->request_names,
 		.request_paths = options->request_paths,
+		.request_ids = options->request_ids,
 	};
 	struct error *err;
 	uint64_t seed;

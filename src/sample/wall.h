@@ -39,8 +39,8 @@ struct wall_options {
 	uint64_t goid;      /* only this goroutine; 0: all */
 	bool system;        /* the runtime's own goroutines too */
 	size_t stack_limit; /* bytes of a stack that are read at most */
-	struct unwinding unwind;           /* how frames are found */
-	bool request_names, request_paths; /* see struct goroutine_options */
+	struct unwinding unwind;                        /* how frames are found */
+	bool request_names, request_paths, request_ids; /* see struct goroutine_options */
 	/* Samples all goroutines at first, whatever that costs: for callers that show them at
 	 * once. */
 	bool whole_first;

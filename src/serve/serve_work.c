@@ -102,7 +102,8 @@ static struct error *must_check record(struct work *w, uint32_t flags, enum gosp
 		.rate = CPU_RATE,
 		.duration = w->job->request.seconds,
 		.budget = w->job->limits->budget,
-		.flags = flags | (format == GOSPECT_HTML ? GOSPECT_RECORD_GOROUTINES : 0),
+		.flags = flags | GOSPECT_RECORD_NAMES |
+			 (format == GOSPECT_HTML ? GOSPECT_RECORD_GOROUTINES : 0),
 	};
 	_cleanup_profile_ struct gospect_profile *p = NULL;
 	struct error *err = taken(gospect_record(w->target, &how, &p));

@@ -23,31 +23,44 @@ def serving(untouched):
         golang.build("serving", version, mode))
 
 
-def record(program, command, file, *args, within="main.wait"):
+# Samples of the CPU begin to have names once a goroutine of a server was seen that waits.
+MOST_WITHOUT_RUNNING = 0.15
+
+
+def record(program, command, file, *args, within="main.wait", state="waiting"):
     process = gospect.start("record", program.pid, "-o", file, "--budget", 5, "-r", 200, *args)
-    assert program.ask(command) == "done"
+    for line in command.split("; "):
+        assert program.ask(line) == "done"
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err.decode()
     # A goroutine that a handler starts inherits its labels, and serves no request.
-    return [s for s in pprof.read(file).samples if within in s.stack and s.labels["state"] != "running"]
+    return [s for s in pprof.read(file).samples
+            if within in s.stack and (s.labels["state"] == "running") == (state == "running")]
 
 
 def named(samples, key):
     return [s for s in samples if key in s.labels]
 
 
-def assert_right(samples, kind, minor):
+def time_of(samples):
+    return sum(s.values["wall"] for s in samples)
+
+
+def assert_right(samples, minor, most_without=MOST_WITHOUT):
     assert len(samples) > 20
     for s in samples:
-        for key in ("method", "path", "route"):
-            assert s.labels.get(key, s.labels[f"truth_{key}"]) == s.labels[f"truth_{key}"], s.labels
-    keys = ["method", "path"]
-    if kind == "http" and minor >= 22:
-        keys.append("route")
-    for key in keys:
-        without = sum(s.values["wall"] for s in samples if key not in s.labels)
-        assert without <= MOST_WITHOUT * sum(s.values["wall"] for s in samples), (key, without)
+        for key in ("method", "path", "route", "trace", "span"):
+            name = f"{key}_id" if key in ("trace", "span") else key
+            truth = s.labels.get(f"truth_{key}", "")  # pprof has no empty labels
+            assert s.labels.get(name, truth) == truth, s.labels
+    for key in ("method", "path", *(("route",) if minor >= 22 else ())):
+        without = time_of(s for s in samples if key not in s.labels)
+        assert without <= most_without * time_of(samples), (key, without)
+    traced = [s for s in samples if "truth_trace" in s.labels]
+    for key in ("trace_id", "span_id"):
+        without = time_of(s for s in traced if key not in s.labels)
+        assert without <= most_without * time_of(traced), (key, without)
 
 
 @every_build(modes=(golang.PLAIN, golang.STRIPPED))
@@ -55,8 +68,26 @@ def test_each_sample_of_a_handler_has_its_request(serving, version, mode, tmp_pa
     program = serving(version, mode)
     for kind in ("http", "http2", "copied"):
         file = tmp_path / f"{kind}.pb.gz"
-        samples = record(program, f"serve {kind} 800 8", file, "--paths")
-        assert_right(samples, kind, golang.minor(version)[1])
+        samples = record(program, f"serve {kind} 800 8", file, "--paths", "--trace-ids")
+        assert_right(samples, golang.minor(version)[1])
+
+
+def can_copy_at_samples(program, file):
+    """Whether the kernel permits the program that reads memory at each sample of the CPU."""
+    answer = gospect.run("record", program.pid, "-d", 0.2, "-o", file)
+    return not re.search("no on-CPU stacks|labels of running goroutines are read", answer.ok().err)
+
+
+@every_build(modes=(golang.PLAIN, golang.STRIPPED))
+def test_goroutines_that_run_have_their_request(serving, version, mode, tmp_path):
+    program = serving(version, mode)
+    file = tmp_path / "p.pb.gz"
+    if not can_copy_at_samples(program, file):
+        pytest.skip("the kernel permits no eBPF program here")
+    for kind in ("http", "http2"):
+        samples = record(program, f"serve {kind} 40 4; compute {kind} 1500 4", file, "--paths", "--trace-ids", within="main.compute",
+                         state="running")
+        assert_right(samples, golang.minor(version)[1], MOST_WITHOUT_RUNNING)
 
 
 @pytest.mark.parametrize("mode", (golang.PLAIN, golang.STRIPPED))

@@ -27,7 +27,7 @@ struct list {
 
 static struct fixture fixture;
 
-static struct fixture *make(enum agent_map_kind kind)
+static struct fixture *make(enum go_map_kind kind)
 {
 	struct fixture *f = &fixture;
 
@@ -190,7 +190,7 @@ static void a_map_of_buckets_is_searched(void **state)
 	}
 }
 
-struct go_map {
+struct made_map {
 	uint64_t used, seed, directory, length;
 };
 
@@ -244,7 +244,7 @@ static void a_map_of_groups_is_searched(void **state)
 	for (int at = 0; at < 16; at++) {
 		struct fixture *f = make(at & 8 ? MAP_OF_SPLIT_GROUPS : MAP_OF_GROUPS);
 		struct group g = some_group(f, at & 7), two[2];
-		struct go_map map = {.used = 8, .directory = put(f, &g, sizeof(g))};
+		struct made_map map = {.used = 8, .directory = put(f, &g, sizeof(g))};
 		struct table t = {.mask = 1};
 		uint64_t tables[2];
 
@@ -289,7 +289,7 @@ static void of_a_stream_the_method_and_the_metadata_are_copied(void **state)
 	for (int i = 0; i < 3; i++) {
 		struct fixture *f = make(MAP_OF_GROUPS);
 		struct group g = some_group(f, 3);
-		struct go_map map = {.used = 8, .directory = put(f, &g, sizeof(g))};
+		struct made_map map = {.used = 8, .directory = put(f, &g, sizeof(g))};
 		uint64_t header = put(f, &map, sizeof(map));
 		uint64_t stream = put_stream(f, places[i][0], places[i][1], header);
 

@@ -104,6 +104,9 @@ static void labels_are_added_but_replace_none(void **state)
 	assert_int_equal(alone, both);
 	assert_null(label_sets_add(&sets, LABELS_NONE, added, 1, &alone));
 	assert_int_equal(label_sets_get(&sets, alone).count, 1);
+	assert_int_equal(label_sets_own(&sets, both), own);
+	assert_int_equal(label_sets_own(&sets, own), own);
+	assert_int_equal(label_sets_own(&sets, alone), LABELS_NONE);
 	assert_null(label_sets_add(&sets, own, added, 0, &alone));
 	assert_int_equal(alone, own);
 }

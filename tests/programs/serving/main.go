@@ -1,11 +1,12 @@
 // Serving is a server of HTTP/1 and HTTP/2 and its own client. Each handler gives its goroutine the
-// pprof labels truth_method, truth_path and truth_route, and sleeps: so each sample of it has, in the
-// program's own words, what request it served.
+// pprof labels truth_method, truth_path, truth_route, truth_trace and truth_span, and sleeps or
+// computes: so each sample of it has, in the program's own words, what request it served.
 //
 // It prints "ready PID" and obeys lines on standard input:
 //
 //	serve KIND N WORKERS  so many requests of "http", "http2" or "copied" (a middleware before the
 //	                      mux copies each request); prints "done"
+//	compute KIND N WORKERS  likewise, of handlers that compute
 //	check                 "ok"
 package main
 
@@ -39,10 +40,27 @@ func knowsPatterns() bool {
 	return minor >= 22
 }
 
+// The handlers compute.
+var computing bool
+
 func handle(pattern string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		labels := pprof.Labels("truth_method", r.Method, "truth_path", r.URL.Path, "truth_route", pattern)
-		pprof.Do(r.Context(), labels, func(context.Context) { wait(r) })
+		parent := r.Header.Get("Traceparent") + strings.Repeat(" ", 55)
+		labels := pprof.Labels("truth_method", r.Method, "truth_path", r.URL.Path, "truth_route", pattern,
+			"truth_trace", strings.TrimSpace(parent[3:35]), "truth_span", strings.TrimSpace(parent[36:52]))
+		pprof.Do(r.Context(), labels, func(context.Context) {
+			if computing {
+				compute(time.Now().Add(time.Duration(1+rand.Intn(4)) * time.Millisecond))
+			} else {
+				wait(r)
+			}
+		})
+	}
+}
+
+//go:noinline
+func compute(end time.Time) {
+	for n := 0; time.Now().Before(end); n++ {
 	}
 }
 
@@ -82,6 +100,12 @@ func send(client *http.Client, base string) {
 		log.Fatal(err)
 	}
 	r.Header.Set("Authorization", "secret-token")
+	for i := rand.Intn(20); i > 0; i-- {
+		r.Header.Set(fmt.Sprintf("X-More-%d", i), "secret-value")
+	}
+	if rand.Intn(4) > 0 {
+		r.Header.Set("Traceparent", fmt.Sprintf("00-%016x%016x-%016x-01", rand.Int63(), rand.Int63(), rand.Int63()|1))
+	}
 	response, err := client.Do(r)
 	if err != nil {
 		log.Fatal(err)
@@ -121,6 +145,11 @@ func main() {
 		var kind string
 		var n, workers int
 		if k, _ := fmt.Sscanf(in.Text(), "serve %s %d %d", &kind, &n, &workers); k == 3 {
+			computing = false
+			serve(kind, n, workers)
+			fmt.Println("done")
+		} else if k, _ := fmt.Sscanf(in.Text(), "compute %s %d %d", &kind, &n, &workers); k == 3 {
+			computing = true
 			serve(kind, n, workers)
 			fmt.Println("done")
 		} else {

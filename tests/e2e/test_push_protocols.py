@@ -4,6 +4,7 @@ HTTP and gRPC, grpc-go for Parca. What arrives is what the programs say of thems
 import base64
 import json
 import re
+import signal
 
 import pytest
 
@@ -95,3 +96,26 @@ def test_opentelemetry_takes_profiles_attributes_and_links(receiver, states, tmp
     assert linked and {(s["trace"], s["span"]) for s in linked} == {(TRACE, SPAN)}
     assert all("main.inSpan" in s["stack"] and s["attributes"]["worker"] == "one" for s in linked)
     assert all("trace_id" not in s["attributes"] for s in linked)
+
+
+def test_samples_of_requests_have_links_to_their_spans(receiver, targets, tmp_path):
+    """The handlers' own labels say which request it was, and what its traceparent had."""
+    for path in receiver.folder.iterdir():
+        path.unlink()
+    program = targets.start("serving", golang.NEWEST)
+    push = gospect.start("push", "--to", "otlp", receiver.urls["otlp"], "-p", program.pid, "--interval", "1s", "--budget", 5,
+                         "--spool", tmp_path)
+    assert program.ask("serve http 2000 8") == "done"
+    push.send_signal(signal.SIGINT)
+    push.communicate(timeout=60)
+    requests = [json.loads(path.read_text()) for path in receiver.folder.glob("*-otlp.json")]
+    samples = [s for r in requests for p in r["profiles"] if p["Type"] == "wall" for s in p["Samples"] if "main.wait" in s["stack"]]
+    assert len(samples) > 100
+    for s in samples:
+        of = s["attributes"]
+        assert s.get("trace", of.get("truth_trace", "")) == of.get("truth_trace", ""), s
+        assert s.get("span", of.get("truth_span", "")) == of.get("truth_span", ""), s
+        assert of.get("route", of["truth_route"]) == of["truth_route"] and "path" not in of
+    traced = [s for s in samples if s["attributes"].get("truth_trace")]
+    linked = sum(s["values"][0] for s in traced if "trace" in s)
+    assert len(traced) > 50 and linked >= 0.9 * sum(s["values"][0] for s in traced)

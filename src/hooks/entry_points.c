@@ -63,8 +63,9 @@ static bool is_handler(const struct search *s, const char *name)
 /* Likewise. */
 static bool is_client(const struct search *s, const char *name)
 {
-	if (s->no_clients || (strncmp(name, "database/sql.(*", 15) != 0 &&
-			      strncmp(name, "net/http.(*", 11) != 0 && !strstr(name, "/grpc.(*")))
+	if (s->no_clients ||
+	    (strncmp(name, "database/sql.(*", 15) != 0 && strncmp(name, "net/http.(*", 11) != 0 &&
+	     !strstr(name, "/grpc.(*") && !strstr(name, "/fasthttp.(*")))
 		return false;
 	return is_match(&s->clients, name);
 }
@@ -388,7 +389,7 @@ static struct error *must_check look_at_all(struct search *s)
 	if (s->clients_found && !s->clients_hooked)
 		strbuf_adds(
 			&s->hooks->left_out,
-			"database/sql and the clients of net/http and gRPC: no function can be hooked; requests lack their calls\n");
+			"database/sql and the clients of net/http, gRPC and fasthttp: no function can be hooked; requests lack their calls\n");
 	if (s->lines > MAX_LINES)
 		strbuf_addf(&s->hooks->left_out,
 			    "%zu more functions are left out for the same reasons\n",

@@ -166,14 +166,17 @@ func main() {
 	time.Sleep(time.Hour)
 }
 """
-# The function that took the lock has returned and left it locked: nobody holds it any more.
-LEFT_LOCKED = {"Cockroach584", "Etcd5509", "Grpc795", "Moby17176"}
+# Bugs of locks with a deadlock that is proved whenever they happen.
+PROVED = {"Cockroach3710", "Cockroach6181", "Cockroach7504", "Cockroach9935", "Etcd10492", "Etcd6708", "Hugo5379",
+          "Kubernetes30872", "Kubernetes62464", "Moby4951", "Syncthing4829"}
+# Those in which code does not prove who holds the lock: the function that took it has returned, took it by way of an
+# interface, or waits for it a second time. The waits are shown, perhaps with candidates and a suspected deadlock.
+NOT_PROVED = {"Cockroach10214", "Cockroach16167", "Cockroach584", "Etcd5509", "Grpc3017", "Grpc795", "Hugo3251",
+              "Kubernetes13135", "Kubernetes58107", "Moby17176", "Moby36114", "Moby7559"}
 # It is filed as one of locks, and is one of a channel.
 CHANNEL = {"Cockroach18101"}
-# Those that hold the lock wait for a condition.
-CONDITION = {"Kubernetes58107"}
-# In most runs nothing goes wrong.
-RARE = 8
+# In most runs nothing goes wrong with these.
+MOST_RARE = 8
 
 
 def goker(folder):
@@ -198,15 +201,16 @@ def waits_of(folder, name):
 
 
 def own_waiters(found, kinds):
-    """Of the objects of these kinds, but for main's own sleep."""
-    return [w["func"] for o in found["objects"] if o["kind"] in kinds for w in o["waiters"] if w["func"] != "main.main"]
+    """Of the objects of these kinds, but for main's own sleep, and for the functions that write a profile at the end."""
+    return [w["func"] for o in found["objects"] if o["kind"] in kinds for w in o["waiters"]
+            if not re.fullmatch(r"main\.(main|\w+\.func1)", w["func"])]
 
 
 @pytest.mark.slow
 @pytest.mark.time_limit(900)
 def test_bugs_of_real_programs_are_classified(tmp_path):
     types = goker(tmp_path)
-    assert len(types) >= 63
+    assert len(types) >= 63 and PROVED | NOT_PROVED | CHANNEL == {name for name, kind in types.items() if kind == "Resource"}
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         found = dict(zip(types, pool.map(lambda name: waits_of(tmp_path, name), types)))
     wrong, rare = [], []
@@ -216,13 +220,14 @@ def test_bugs_of_real_programs_are_classified(tmp_path):
         cycles = found[name]["cycles"]
         if not locks and not others:
             rare.append(name)
-        elif kind == "Communication" or name in CHANNEL:
-            wrong += [(name, "cycle")] * bool(cycles) + [(name, "nobody waits for a channel")] * (not others)
-        elif name in LEFT_LOCKED | CONDITION:
-            wrong += [(name, "cycle")] * bool(cycles) + [(name, "nobody waits for a lock")] * (not locks)
-        elif kind == "Resource":
-            wrong += [(name, "no cycle")] * bool(locks and not cycles)
-        wrong += [(name, "not known", found[name]["unknown"])] * bool(found[name]["unknown"])
-        # A deadlock is one of locks and WaitGroups, each of whose members waits and holds.
+        # A deadlock is one of locks: nobody who waits for a channel is in one for certain.
+        if cycles and name not in PROVED:
+            wrong.append((name, "a deadlock", cycles[0]))
+        if name in PROVED and locks and not cycles:
+            wrong.append((name, "no deadlock"))
+        if (kind == "Communication" or name in CHANNEL) and locks:
+            wrong.append((name, "waits for locks", locks[:3]))
+        if found[name]["unknown"]:
+            wrong.append((name, "not known", found[name]["unknown"]))
         assert all(step["waits_for"] and step["holds"] for cycle in cycles for step in cycle), name
-    assert not wrong and len(rare) <= RARE, (wrong, rare)
+    assert not wrong and len(rare) <= MOST_RARE, (wrong, rare)

@@ -90,7 +90,7 @@ size_t machine_counters_read(struct machine_counters *c, struct trace_event *ret
 		if (!c->has[i])
 			c->first[i] = r.value[i];
 		value = r.value[i] > c->first[i] ? r.value[i] - c->first[i] : 0;
-		if (c->has[i] && value <= c->last[i])
+		if (c->has[i] && value <= c->last[i] && i != TRACE_COUNTER_CPU)
 			continue;
 		c->has[i] = true;
 		c->last[i] = value;

@@ -24,7 +24,8 @@ struct machine_counters {
 void machine_counters_init(struct machine_counters *c, pid_t pid);
 
 /* Reads them. Gives an event for each that has changed, and at first for each that there is: at
- * most TRACE_COUNTERS, without a time. Returns how many. */
+ * most TRACE_COUNTERS, without a time. There is always one for CPU time, which says when the others
+ * were read. Returns how many. */
 size_t machine_counters_read(struct machine_counters *c, struct trace_event *ret);
 
 #endif

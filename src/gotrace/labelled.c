@@ -123,20 +123,12 @@ void emit_pending_labels(struct state *s, struct state_m *m)
 
 static void emit_by_helper(struct state *s)
 {
-	struct state_m *host = state_host_any(s, NULL);
-	struct state_g *helper;
+	struct state_m *host = state_begin_helper(s);
 
-	if (!host || host->g || state_is_full(s))
+	if (!host)
 		return;
-	state_emit(s, host, OP_GO_CREATE, TRACE_HELPER_GOID + s->helpers, 0, 0, 0);
-	helper = state_add_goroutine(s, TRACE_HELPER_GOID + s->helpers++, TRACE_RUNNABLE, NULL);
-	if (!helper)
-		return;
-	state_start(s, host, helper);
 	emit_pending_on(s, host);
-	state_emit(s, host, OP_GO_DESTROY, 0, 0, 0, 0);
-	state_remove_goroutine(s, helper);
-	state_return_host(s, host);
+	state_end_helper(s, host);
 }
 
 void labelled_emit_all(struct state *s)

@@ -420,6 +420,12 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
 	return s->error;
 }
 
+struct error *trace_model_complete(struct trace_model *model)
+{
+	ranges_emit_new_counters(&model->state);
+	return model->state.error;
+}
+
 struct error *trace_model_bury(struct trace_model *model, const struct map *living,
 			       uint64_t before_ns)
 {
@@ -486,9 +492,10 @@ struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns)
 		return s->error;
 	if (!s->has_begun)
 		begin(s);
+	s->now = ns;
+	ranges_emit_new_counters(s);
 	s->first_generation = false;
 	map_release(&s->ended);
-	s->now = ns;
 	s->error = s->sink.generation(s->sink.arg);
 	emit_all_status(s);
 	ranges_new_generation(s);

@@ -41,6 +41,10 @@ struct error *trace_model_add(struct trace_model *model, const struct trace_even
  * calls the stop is ended. */
 struct error *trace_model_new_generation(struct trace_model *model, uint64_t ns) must_check;
 
+/* Emits what still waits for a goroutine that runs. Call it after the last event, before the
+ * writer's finish(). */
+struct error *trace_model_complete(struct trace_model *model) must_check;
+
 /* Ends all goroutines that are known since before this time and are not in the list: their end
  * events were lost. */
 struct error *trace_model_bury(struct trace_model *model, const struct map *living,

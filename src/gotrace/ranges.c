@@ -100,31 +100,38 @@ static void emit_counter(struct state *s, struct state_m *m, struct state_counte
 	counter->pending = false;
 }
 
-/* The kernel's counters are logs, and need a goroutine. */
-static void emit_kernel_counters(struct state *s, struct state_m *m)
+static bool kernel_counters_pend(const struct state *s)
 {
-	struct state_m *host = NULL;
+	for (size_t i = 0; i < TRACE_COUNTERS; i++)
+		if (s->counters[i].pending)
+			return true;
+	return false;
+}
 
+static void emit_kernel_counters_on(struct state *s, const struct state_m *host)
+{
 	for (size_t i = 0; i < TRACE_COUNTERS; i++) {
 		struct state_counter *counter = &s->counters[i];
 
-		if (!counter->pending)
-			continue;
-		host = host ?: state_host(s, m, false);
-		if (!host && s->sink.logs_run)
-			return;
-		state_emit(s, host, OP_COUNTER, i, counter->value, 0, 0);
-		counter->pending = false;
+		if (counter->pending)
+			state_emit(s, host, OP_COUNTER, i, counter->value, 0, 0);
+		counter->pending = counter->is_new = false;
 	}
+}
+
+/* The kernel's counters are logs, and need a goroutine. */
+static void emit_kernel_counters(struct state *s, struct state_m *m)
+{
+	const struct state_m *host = kernel_counters_pend(s) ? state_host(s, m, false) : NULL;
+
+	if (host || !s->sink.logs_run)
+		emit_kernel_counters_on(s, host);
 }
 
 static bool counters_pend(const struct state *s)
 {
-	bool pend = s->gomaxprocs.pending || s->heap_alloc.pending || s->heap_goal.pending;
-
-	for (size_t i = 0; i < TRACE_COUNTERS; i++)
-		pend |= s->counters[i].pending;
-	return pend;
+	return s->gomaxprocs.pending || s->heap_alloc.pending || s->heap_goal.pending ||
+	       kernel_counters_pend(s);
 }
 
 static void emit_counters(struct state *s, struct state_m *m)
@@ -143,6 +150,33 @@ void ranges_emit_pending(struct state *s, struct state_m *m)
 		emit_counters(s, m);
 }
 
+static void emit_kernel_counters_now(struct state *s)
+{
+	uint64_t now = s->now;
+	struct state_m *host;
+
+	emit_kernel_counters(s, NULL);
+	if (!kernel_counters_pend(s))
+		return;
+	s->now = s->kernel_ns;
+	host = state_begin_helper(s);
+	if (host) {
+		emit_kernel_counters_on(s, host);
+		state_end_helper(s, host);
+	}
+	s->now = now;
+	s->counters_pending = counters_pend(s);
+}
+
+void ranges_emit_new_counters(struct state *s)
+{
+	for (size_t i = 0; i < TRACE_COUNTERS; i++)
+		if (s->counters[i].is_new) {
+			emit_kernel_counters_now(s);
+			return;
+		}
+}
+
 void ranges_new_generation(struct state *s)
 {
 	s->gomaxprocs.pending = s->gomaxprocs.known;
@@ -156,7 +190,20 @@ void ranges_new_generation(struct state *s)
 static bool counter(struct state *s, struct state_m *m, struct state_counter *counter,
 		    uint64_t value)
 {
-	*counter = (struct state_counter){value, true, true};
+	*counter = (struct state_counter){value, true, true, false};
+	emit_counters(s, m);
+	return true;
+}
+
+/* The reading before is not lost to this one: a difference needs both. */
+static bool kernel_counter(struct state *s, struct state_m *m, const struct trace_event *ev)
+{
+	if (ev->arg >= TRACE_COUNTERS)
+		return false;
+	if (s->counters[ev->arg].pending)
+		emit_kernel_counters_now(s);
+	s->kernel_ns = ev->ns;
+	s->counters[ev->arg] = (struct state_counter){ev->arg2, true, true, .is_new = true};
 	emit_counters(s, m);
 	return true;
 }
@@ -193,7 +240,7 @@ bool ranges_runtime(struct state *s, struct state_m *m, const struct trace_event
 	case TRACE_GOMAXPROCS:
 		return counter(s, m, &s->gomaxprocs, ev->arg);
 	case TRACE_COUNTER:
-		return ev->arg < TRACE_COUNTERS && counter(s, m, &s->counters[ev->arg], ev->arg2);
+		return kernel_counter(s, m, ev);
 	default:
 		return label(s, m, ev);
 	}

@@ -15,6 +15,10 @@ bool ranges_user(struct state *s, struct state_m *m, const struct trace_event *e
 /* Emits the pending items of this generation if a thread can: the running GC, and counters. */
 void ranges_emit_pending(struct state *s, struct state_m *m);
 
+/* Emits the kernel's counters that the trace does not have yet. If no goroutine runs, one is made
+ * up for that. */
+void ranges_emit_new_counters(struct state *s);
+
 /* Begins a generation, which repeats the number of Ps and the size of the heap. */
 void ranges_new_generation(struct state *s);
 

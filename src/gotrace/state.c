@@ -162,6 +162,28 @@ void state_return_host(struct state *s, struct state_m *m)
 		state_drop_p(s, m);
 }
 
+struct state_m *state_begin_helper(struct state *s)
+{
+	struct state_m *host = state_host_any(s, NULL);
+	struct state_g *helper;
+
+	if (!host || host->g || state_is_full(s))
+		return NULL;
+	state_emit(s, host, OP_GO_CREATE, TRACE_HELPER_GOID + s->helpers, 0, 0, 0);
+	helper = state_add_goroutine(s, TRACE_HELPER_GOID + s->helpers++, TRACE_RUNNABLE, NULL);
+	if (!helper)
+		return NULL;
+	state_start(s, host, helper);
+	return host;
+}
+
+void state_end_helper(struct state *s, struct state_m *host)
+{
+	state_emit(s, host, OP_GO_DESTROY, 0, 0, 0, 0);
+	state_remove_goroutine(s, host->g);
+	state_return_host(s, host);
+}
+
 struct state_g *state_add_goroutine(struct state *s, uint64_t id, enum trace_status status,
 				    struct state_m *m)
 {

@@ -79,6 +79,7 @@ struct state_counter {
 	uint64_t value;
 	bool known;
 	bool pending;
+	bool is_new; /* of the kernel's: the trace does not have this value yet */
 };
 
 struct state {
@@ -109,6 +110,7 @@ struct state {
 	struct state_counter gomaxprocs, heap_alloc, heap_goal;
 	struct state_counter counters[TRACE_COUNTERS];
 	bool counters_pending; /* at least one of these is pending */
+	uint64_t kernel_ns;    /* when the pending ones in counters[] were read */
 	bool has_begun;        /* there was an event other than the states at the beginning */
 	uint64_t helpers;      /* made-up goroutines so far */
 };
@@ -172,6 +174,11 @@ struct state_m *state_host_any(struct state *s, struct state_m *m);
 
 /* Returns a P that state_host_any() has borrowed. */
 void state_return_host(struct state *s, struct state_m *m);
+
+/* Makes up a goroutine that runs, for logs while no other does (TRACE_HELPER_GOID), and ends it.
+ * NULL: another runs, or there are too many. */
+struct state_m *state_begin_helper(struct state *s);
+void state_end_helper(struct state *s, struct state_m *host);
 
 /* Transitions that reconcile missing events. */
 void state_drop_g(struct state *s, struct state_m *m); /* afterwards the thread has no goroutine */

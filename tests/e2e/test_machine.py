@@ -181,6 +181,17 @@ def test_the_kernel_s_counters_are_beside_it(targets, tmp_path):
     assert int(re.search(r"with a CPU for (\d+)% of it", summary)[1]) < 30
 
 
+def test_the_kernel_s_counters_of_an_idle_program_in_a_short_trace(targets, tmp_path):
+    """No goroutine runs when they are read, neither at the beginning nor at the end; Go's reader takes them."""
+    program = targets.start("relay")
+    gospect.run("trace", "-p", program.pid, "-d", "0.4s", "-o", tmp_path / "t.trace").ok()
+    kernel = machine(tmp_path / "t.trace")["kernel"]
+    assert 0.3e9 < kernel["duration_ns"] < 5e9
+    assert kernel["machine_ns"] > 0.3e9
+    assert kernel["cpu_ns"] < 0.1 * kernel["duration_ns"]
+    assert gotrace.read(tmp_path / "t.trace")
+
+
 def test_cycles_of_the_collector_have_their_phases(targets, tmp_path):
     """Two stops, and marking between them; the goroutine that began the cycle."""
     program = targets.start("churn")

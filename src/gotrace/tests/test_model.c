@@ -526,19 +526,24 @@ static void counts(struct fixture *f, enum trace_counter which, uint64_t value)
 	assert_null(trace_model_add(f->model, &ev));
 }
 
-static void a_counter_of_the_kernel_waits_for_a_goroutine_that_runs(void **state)
+static void logs_need_a_goroutine(struct fixture *f)
 {
-	struct fixture *f = *state;
 	struct trace_sink sink = {write_down, begin_generation, f, .separate = true,
 				  .logs_run = true};
 
 	trace_model_destroy(f->model);
 	assert_null(trace_model_create(&sink, &f->model));
-	counts(f, TRACE_COUNTER_CPU, 5);
-	counts(f, TRACE_COUNTERS, 5);
-	expect(f, "");
+}
+
+static void a_counter_of_the_kernel_waits_for_a_goroutine_that_runs(void **state)
+{
+	struct fixture *f = *state;
+
+	logs_need_a_goroutine(f);
 	counts(f, TRACE_COUNTER_CPU, 7);
+	counts(f, TRACE_COUNTERS, 5);
 	counts(f, TRACE_COUNTER_STEAL, 0);
+	expect(f, "");
 	happens(f, TRACE_START, 7, 0, 2, 0);
 	happens(f, TRACE_UNBLOCK, 7, 0, 3, 0);
 	assert_non_null(strstr(f->text.data, "7:Counter 0 is 7\n7:Counter 2 is 0\n"));
@@ -548,6 +553,31 @@ static void a_counter_of_the_kernel_waits_for_a_goroutine_that_runs(void **state
 	happens(f, TRACE_UNBLOCK, 7, 0, 4, 0);
 	assert_non_null(strstr(f->text.data, "7:Counter 0 is 7\n7:Counter 2 is 0\n"));
 	strbuf_reset(&f->text);
+}
+
+#define COUNTED(goid, value)                                                             \
+	"2147483632:ProcStart 0\n2147483632:GoCreate " goid "\n2147483632:GoStart " goid \
+	"\n2147483632:Counter 0 is " value "\n2147483632:GoDestroy 0\n2147483632:ProcStop 0\n"
+
+/* The last reading of an idle program comes when nothing runs any more. */
+static void a_counter_of_the_kernel_is_not_lost_where_no_goroutine_runs(void **state)
+{
+	struct fixture *f = *state;
+
+	logs_need_a_goroutine(f);
+	counts(f, TRACE_COUNTER_CPU, 1);
+	expect(f, "");
+	counts(f, TRACE_COUNTER_CPU, 2);
+	expect(f, "2147483632:ProcStatus 0\n" COUNTED("4611686018427387904", "1"));
+	assert_null(trace_model_new_generation(f->model, f->last + 1000));
+	assert_non_null(strstr(f->text.data, COUNTED("4611686018427387905", "2") "--\n"));
+	strbuf_reset(&f->text);
+	counts(f, TRACE_COUNTER_CPU, 3);
+	strbuf_reset(&f->text);
+	assert_null(trace_model_complete(f->model));
+	expect(f, COUNTED("4611686018427387907", "3"));
+	assert_null(trace_model_complete(f->model));
+	expect(f, "");
 }
 
 static void is_sampled(struct fixture *f, uint64_t m, uint64_t start_pc, bool no_goroutine)
@@ -658,6 +688,7 @@ int main(void)
 		TEST(a_generation_on_its_own_tells_labels_again),
 		TEST(where_none_runs_one_is_made_up_to_log),
 		TEST(a_counter_of_the_kernel_waits_for_a_goroutine_that_runs),
+		TEST(a_counter_of_the_kernel_is_not_lost_where_no_goroutine_runs),
 		TEST(a_sample_is_of_the_goroutine_that_its_thread_runs),
 		TEST(meaningless_events_are_dropped),
 		TEST(any_schedule_makes_a_trace),

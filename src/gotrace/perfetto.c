@@ -1,8 +1,8 @@
 /*
  * Perfetto's format: tracks of slices. Each goroutine has a track (gotrace/perfetto_tracks.h) that
  * shows what it does (running, runnable, waiting and why), with an arrow from its waker; each P and
- * each thread has a track with the goroutine that it runs. The GC, the heap, and the program's
- * tasks and regions have tracks, too.
+ * each thread has a track with the goroutine that it runs. The GC, the heap, the program's tasks
+ * and regions, and the critical paths of the slowest requests have tracks, too.
  *
  * On a shared lane, a slice above the others names the goroutine. Slices may stay open from one
  * generation to the next. If early generations may be left out, all slices are ended and begun
@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "gotrace/perfetto_goroutines.h"
 #include "gotrace/perfetto_names.h"
+#include "gotrace/perfetto_paths.h"
 #include "gotrace/perfetto_regions.h"
 #include "gotrace/perfetto_runtime.h"
 #include "gotrace/perfetto_slices.h"
@@ -181,6 +182,7 @@ static void destroy(struct trace_writer *w)
 		return;
 	map_release(&w->lives);
 	map_release(&w->tasks);
+	free(w->path_lanes);
 	arena_release(&w->storage);
 	tracks_release(&w->tracks);
 	packets_release(&w->packets);
@@ -203,6 +205,7 @@ const struct trace_format trace_format_perfetto = {
 	.size = size,
 	.mark_texts = perfetto_mark_texts,
 	.left_out = left_out,
+	.path = perfetto_write_path,
 	.finish = finish,
 	.destroy = destroy,
 };

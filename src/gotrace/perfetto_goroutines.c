@@ -154,7 +154,7 @@ static void wake(struct trace_writer *w, const struct trace_step *step, enum per
 	change(w, life, perfetto_fixed_name(w, NAME_RUNNABLE), 0, 0);
 	if (!step->g)
 		return;
-	life->flow = ++w->flow;
+	life->flow = ++w->wakes;
 	packets_event(&w->packets,
 		      &(struct packet_event){.ns = w->last_ns,
 					     .track = perfetto_states(w, perfetto_life(w, step->g))

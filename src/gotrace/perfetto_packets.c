@@ -37,6 +37,7 @@ enum {
 	PACKET_INTERNED_DATA = 12,
 	PACKET_SEQUENCE_FLAGS = 13,
 	PACKET_COMPRESSED_PACKETS = 50,
+	PACKET_TIMESTAMP_CLOCK_ID = 58,
 	PACKET_DEFAULTS = 59,
 	PACKET_TRACK_DESCRIPTOR = 60,
 	PACKET_PERF_SAMPLE = 66,
@@ -295,11 +296,14 @@ void packets_event(struct packets *p, const struct packet_event *ev)
 	struct message packet = {.size = 0}, event = {.size = 0};
 
 	put_event(&event, ev);
-	put(&packet, PACKET_TIMESTAMP, ev->ns - p->last_ns);
+	put(&packet, PACKET_TIMESTAMP, ev->is_past ? ev->ns : ev->ns - p->last_ns);
 	put(&packet, PACKET_SEQUENCE_ID, SEQUENCE);
 	put(&packet, PACKET_SEQUENCE_FLAGS, STATE_NEEDED);
 	put_message(&packet, PACKET_TRACK_EVENT, &event);
-	p->last_ns = ev->ns;
+	if (ev->is_past)
+		put(&packet, PACKET_TIMESTAMP_CLOCK_ID, CLOCK_TRACE);
+	else
+		p->last_ns = ev->ns;
 	add_packet(p, &packet);
 }
 

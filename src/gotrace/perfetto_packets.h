@@ -5,7 +5,7 @@
  *
  * - Names and texts are interned: defined once a generation, by a number that is then used.
  * - The time of a packet is that since the packet before it, in ns: a clock of the sequence's own,
- *   which each generation sets.
+ *   which each generation sets. A packet about the past has the time of the trace's clock.
  * - Packets are gathered up to 512 KB and compressed (zlib) into one packet that holds them: slices
  *   that repeat take a tenth. Readers of Perfetto files read that.
  *
@@ -54,6 +54,7 @@ struct packet_event {
 	uint64_t flow_from; /* an arrow begins here; 0: none */
 	uint64_t flow_to;   /* and ends here */
 	uint64_t value;     /* of a counter */
+	bool is_past;       /* `ns` may be before that of other packets */
 };
 
 enum packet_unit { UNIT_NONE = 0, UNIT_TIME_NS = 1, UNIT_COUNT = 2, UNIT_SIZE_BYTES = 3 };

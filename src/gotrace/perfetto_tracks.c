@@ -29,6 +29,7 @@ static const struct {
 	[TRACK_PROCESSORS] = {"processors", UNIT_NONE, true},
 	[TRACK_THREADS] = {"threads"},
 	[TRACK_TASKS] = {"tasks", UNIT_NONE, true},
+	[TRACK_PATHS] = {"critical paths of the slowest requests", UNIT_NONE, true},
 };
 
 void tracks_init(struct tracks *t, struct packets *packets, const char *process, uint64_t pid)
@@ -39,11 +40,13 @@ void tracks_init(struct tracks *t, struct packets *packets, const char *process,
 			     .process = process,
 			     .pid = pid,
 			     .tasks = {.name = "task"},
+			     .paths = {.name = "critical path"},
 			     .others = {.name = "other goroutines"},
 			     .text = STRBUF_INIT};
 	for (unsigned int i = 0; i < TRACK_FIRST_FREE; i++)
 		t->singles[i].uuid = i;
 	t->tasks.track.uuid = TRACK_TASKS;
+	t->paths.track.uuid = TRACK_PATHS;
 	t->others.track.uuid = t->next_uuid++;
 }
 
@@ -158,10 +161,12 @@ struct track *tracks_thread(struct tracks *t, uint64_t id)
 
 static void describe_group(struct tracks *t, struct lane_group *group)
 {
-	if (group == &t->tasks)
-		tracks_single(t, TRACK_TASKS);
+	if (group == &t->tasks || group == &t->paths) {
+		tracks_single(t, group->track.uuid);
+		return;
+	}
 	describe_process(t);
-	if (group != &t->tasks && is_new(t, &group->track))
+	if (is_new(t, &group->track))
 		packets_track(t->packets, &(struct packet_track){.uuid = group->track.uuid,
 								 .parent = TRACK_PROCESS,
 								 .name = group->name,

@@ -35,6 +35,7 @@ enum {
 	TRACK_PROCESSORS, /* parents of other tracks */
 	TRACK_THREADS,
 	TRACK_TASKS,
+	TRACK_PATHS,
 	TRACK_FIRST_FREE,
 };
 
@@ -79,6 +80,7 @@ struct tracks {
 	uint64_t pid;
 	struct track singles[TRACK_FIRST_FREE]; /* by number */
 	struct lane_group tasks;
+	struct lane_group paths;  /* critical paths of requests */
 	struct lane_group others; /* of functions past the limit */
 	struct map groups;        /* function, in the names of a writer's symbols -> group */
 	struct map processors;    /* id -> struct numbered * */

@@ -6,6 +6,7 @@
  * - perfetto_regions.c: requests, regions, logs and tasks
  * - perfetto_runtime.c: the GC, Ps, the heap and counters
  * - perfetto_samples.c: CPU samples
+ * - perfetto_paths.c: critical paths of requests
  * - perfetto_slices.c: slices and marks on tracks
  * - perfetto_names.c: the names and texts of these
  */
@@ -58,6 +59,12 @@ struct life {
 	uint32_t request;  /* slices of its regions up to its request's; 0: that is not open */
 };
 
+/* A lane of critical paths. */
+struct path_lane {
+	struct lane *lane;
+	uint64_t end; /* of its last path */
+};
+
 struct trace_writer {
 	/* Used when there is no memory; then `failed` is set. */
 	uint64_t nowhere;
@@ -66,12 +73,12 @@ struct trace_writer {
 	struct trace_symbols symbols;
 	struct packets packets;
 	struct tracks tracks;
-	struct strbuf text;  /* a name or a stack that is being built */
-	struct strbuf name;  /* of a goroutine */
-	uint64_t generation; /* from 1 on */
-	uint64_t request_count;
-	struct used names;  /* texts that are names of events, in this generation */
-	struct used values; /* texts that are labels */
+	struct strbuf text;     /* a name or a stack that is being built */
+	struct strbuf name;     /* of a goroutine */
+	uint64_t generation;    /* from 1 on */
+	uint64_t request_count; /* that have a name, and segments of paths */
+	struct used names;      /* texts that are names of events, in this generation */
+	struct used values;     /* texts that are labels */
 	struct used stacks;
 	struct perfetto_samples samples;
 	uint32_t ids;                   /* last id of those, which have their own numbers here */
@@ -83,7 +90,10 @@ struct trace_writer {
 	uint64_t life_count; /* so far */
 	uint64_t first_ns;
 	uint64_t last_ns;
-	uint64_t flow;
+	uint64_t wakes; /* so far; the number of each is that of its flow (gotrace/trace_path.h) */
+	struct path_lane *path_lanes;
+	size_t path_lane_count;
+	size_t path_lane_capacity;
 	uint64_t left_out; /* tasks */
 	bool failed;
 };

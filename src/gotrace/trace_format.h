@@ -13,6 +13,7 @@
 #include "gotrace/c_functions.h"
 #include "gotrace/step.h"
 #include "gotrace/texts.h"
+#include "gotrace/trace_path.h"
 #include "image/pclntab.h"
 #include "unwind/stacks.h"
 
@@ -57,6 +58,9 @@ struct trace_format {
 	void (*mark_texts)(const struct trace_writer *writer, struct texts *texts);
 	/* How many tasks were left out; NULL: the format has no such limit. */
 	uint64_t (*left_out)(const struct trace_writer *writer);
+	/* Adds a critical path to the generation, all of it before now; NULL: the format has none.
+	 */
+	void (*path)(struct trace_writer *writer, const struct trace_path *path);
 	/* Completes the last generation. */
 	struct error *(*finish)(struct trace_writer *writer);
 	void (*destroy)(struct trace_writer *writer);

@@ -77,6 +77,7 @@ void gospect_trace_destroy(struct gospect_trace *t)
 		close(t->spill);
 	gospect_surgeon_end(t->surgeon);
 	trace_model_destroy(t->model);
+	step_paths_destroy(t->paths);
 	if (t->writer)
 		t->format->destroy(t->writer);
 	trace_file_close(t->file);
@@ -402,6 +403,26 @@ static uint64_t wall_clock_at(uint64_t monotonic)
 	return now.tv_sec * 1000000000ull + now.tv_nsec - (clock_now() - monotonic);
 }
 
+static void write_path(void *arg, const struct trace_path *path)
+{
+	struct gospect_trace *t = arg;
+
+	t->format->path(t->writer, path);
+}
+
+/* Puts what finds critical paths in front of the writer. */
+static struct error *must_check open_paths(struct gospect_trace *t, struct trace_sink *sink)
+{
+	if (!t->format->path)
+		return NULL;
+	t->paths = step_paths_create(
+		&(struct step_paths_options){tracer_texts(t->tracer), write_path, t});
+	if (!t->paths)
+		return &error_no_memory;
+	*sink = step_paths_sink(t->paths, sink);
+	return NULL;
+}
+
 static struct error *must_check open_writer(struct gospect_trace *t)
 {
 	const struct gospect_trace_options *o = &t->options;
@@ -426,6 +447,9 @@ static struct error *must_check open_writer(struct gospect_trace *t)
 	if (err)
 		return err;
 	sink = t->format->sink(t->writer);
+	err = open_paths(t, &sink);
+	if (err)
+		return err;
 	if (t->watch)
 		sink = watch_sink(t->watch,
 				  &(struct watch_source){writer.texts, writer.stacks,
@@ -679,6 +703,10 @@ static struct error *end(struct gospect_trace *t, struct error *err)
 	struct error *failed = NULL;
 	bool any;
 
+	if (!err)
+		err = trace_model_complete(t->model);
+	if (!err && t->paths)
+		err = step_paths_complete(t->paths);
 	if (!err)
 		err = t->format->finish(t->writer);
 	any = t->file && trace_file_began(t->file);

@@ -17,6 +17,7 @@
 #include "lib/surgeon_api.h"
 #include "lib/target_handle.h"
 #include "lib/trace.h"
+#include "requests/step_paths.h"
 #include "triggers/watch.h"
 
 struct gospect_trace {
@@ -31,27 +32,28 @@ struct gospect_trace {
 	struct tracer *tracer;
 	struct trace_model *model;
 	struct trace_writer *writer;
-	struct trace_file *file; /* NULL: to options.sink */
-	uint64_t written;        /* bytes written to the sink so far */
-	struct strbuf bytes;     /* or here, with GOSPECT_TRACE_IN_MEMORY */
-	int spill;               /* a file for records that wait to be decoded */
-	uint64_t spill_bytes;    /* its size; 0: no file */
-	uint64_t generation_ns;  /* when it began */
-	uint64_t generations;    /* that are complete */
-	size_t enough;           /* bytes at which it is complete */
-	uint64_t last_ns;        /* of the last event; then when the agent was removed */
-	const char *reason;      /* why it has ended; NULL: it has not */
-	const char *incident;    /* the last file of the flight; NULL: none */
-	struct watch *watch;     /* of options.when; NULL: none */
-	const char *why;         /* the word of the incident that is to be written */
-	struct kept_files kept;  /* the files of the flight, when there is no broker */
-	bool is_news;            /* something happened since the last file of the flight */
-	uint64_t asked_ns;       /* records before this are to be written now; 0: no request */
-	uint64_t rss_ns;         /* when resident memory was read */
-	uint64_t reported_ns;    /* when progress was last reported */
-	uint64_t stopped_ns;     /* when the agent was removed; 0: it was not */
-	bool renewed;            /* a generation has ended, and its texts have not been swept yet */
-	bool filled;             /* it ended because too many records waited */
+	struct step_paths *paths; /* of requests; NULL: the format has none */
+	struct trace_file *file;  /* NULL: to options.sink */
+	uint64_t written;         /* bytes written to the sink so far */
+	struct strbuf bytes;      /* or here, with GOSPECT_TRACE_IN_MEMORY */
+	int spill;                /* a file for records that wait to be decoded */
+	uint64_t spill_bytes;     /* its size; 0: no file */
+	uint64_t generation_ns;   /* when it began */
+	uint64_t generations;     /* that are complete */
+	size_t enough;            /* bytes at which it is complete */
+	uint64_t last_ns;         /* of the last event; then when the agent was removed */
+	const char *reason;       /* why it has ended; NULL: it has not */
+	const char *incident;     /* the last file of the flight; NULL: none */
+	struct watch *watch;      /* of options.when; NULL: none */
+	const char *why;          /* the word of the incident that is to be written */
+	struct kept_files kept;   /* the files of the flight, when there is no broker */
+	bool is_news;             /* something happened since the last file of the flight */
+	uint64_t asked_ns;        /* records before this are to be written now; 0: no request */
+	uint64_t rss_ns;          /* when resident memory was read */
+	uint64_t reported_ns;     /* when progress was last reported */
+	uint64_t stopped_ns;      /* when the agent was removed; 0: it was not */
+	bool renewed; /* a generation has ended, and its texts have not been swept yet */
+	bool filled;  /* it ended because too many records waited */
 	bool full;
 	bool ran;                    /* gospect_trace_run() was called */
 	bool complete;               /* `stats` are known */

@@ -1,6 +1,7 @@
 #include "requests/history.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 
@@ -26,6 +27,7 @@ struct error *history_add(struct history *h, const struct span *span)
 	}
 	life->start = span->start ? span->start : life->start;
 	life->end = span->end;
+	h->spans++;
 	life->entries[life->count++] = (struct history_entry){
 		.begin = span->begin,
 		.ended_by = span->ended.is_known ? span->ended.goroutine : 0,
@@ -57,6 +59,35 @@ size_t history_at(const struct history_life *life, uint64_t moment)
 			high = middle;
 	}
 	return low;
+}
+
+static void forget_of(struct history *h, struct history_life *life, uint64_t before)
+{
+	size_t gone = history_at(life, before);
+
+	h->spans -= gone;
+	life->count -= gone;
+	memmove(life->entries, life->entries + gone, life->count * sizeof(*life->entries));
+}
+
+void history_forget(struct history *h, uint64_t before)
+{
+	for (size_t i = 0; i < h->lives.capacity;) {
+		const struct map_slot *slot = &h->lives.slots[i];
+		struct history_life *life = (struct history_life *)(uintptr_t)slot->value;
+
+		if (slot->key != MAP_NO_KEY && life)
+			forget_of(h, life, before);
+		if (slot->key == MAP_NO_KEY || (life && life->count)) {
+			i++;
+			continue;
+		}
+		/* Another entry moves into its slot. */
+		if (life)
+			free(life->entries);
+		free(life);
+		map_remove(&h->lives, slot->key);
+	}
 }
 
 void history_release(struct history *h)

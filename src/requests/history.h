@@ -28,6 +28,7 @@ struct history_life {
 
 struct history {
 	struct map lives; /* goid -> struct history_life * */
+	size_t spans;     /* of all */
 };
 
 /* Those of one goroutine come in the order of time. */
@@ -41,6 +42,8 @@ static inline uint64_t history_end(const struct history_life *life, size_t i)
 }
 /* The first entry that ends behind this moment; life->count: none. */
 size_t history_at(const struct history_life *life, uint64_t moment);
+/* Forgets spans that had ended by then. */
+void history_forget(struct history *h, uint64_t before);
 void history_release(struct history *h);
 
 #endif

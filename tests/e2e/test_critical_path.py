@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lib import golang, gospect
+from lib import golang, gospect, perfetto
 from lib.traced import tracing
 
 N = 5
@@ -87,6 +87,66 @@ def check_text(file, requests):
     cut = len(re.findall(r"% +elsewhere$", text, re.M))
     until = len(re.findall(r"running until main\.\(\*house\)\.child:\d+, goroutine", text))
     assert N - cut <= until <= N and (until or cut == N)
+
+
+PATHS = "critical paths of the slowest requests"
+
+
+def segment_key(name):
+    """Of "sleep: G7 main.worker": the goroutine, and what it does."""
+    does, goroutine = name.split(": ", 1)
+    return int(goroutine.split()[0][1:]), "running" if does == "runnable" else does
+
+
+def test_perfetto_shows_the_paths_and_their_arrows(targets, tmp_path):
+    """Each request is a slice, and its parts are slices in it. Where a goroutine woke the next one,
+    the arrow from it to what the other then does goes by way of the part."""
+    if not perfetto.protos():
+        pytest.skip("the package perfetto is unavailable")
+    program = targets.start("relay", golang.NEWEST)
+    file = tmp_path / "relay.pftrace"
+    with tracing(program, file, "--root", r"^main\.handle$"):
+        requests = json.loads(program.ask(f"relay {N}"))
+    trace = perfetto.Trace(file.read_bytes())
+    assert not trace.wrong, trace.wrong[:3]
+    lanes = [t for t in trace.tracks.values()
+             if t.parent and trace.tracks[t.parent].name == PATHS]
+    slices = sorted((s for lane in lanes for s in lane.slices), key=lambda s: (s[1], -s[2]))
+    found = {}
+    for name, begin, end in slices:
+        if name == "main.handle":
+            found[begin, end] = []
+        else:
+            inside = [r for r in found if r[0] <= begin and end <= r[1]]
+            found[inside[-1]].append((name, begin, end))
+    assert len(found) == N
+    for (begin, end), segments, r in zip(found, found.values(), requests):
+        assert segments[0][1] == begin and segments[-1][2] == end
+        assert all(a[2] == b[1] for a, b in itertools.pairwise(segments))
+        check_slices(segments, r)
+    check_arrows(trace, lanes)
+
+
+def check_slices(segments, r):
+    """Those of 0.5 ms and more are the request's parts, in order."""
+    rows = [{"goroutine": g, "wait": "", "state": does, "ns": end - begin}
+            for (g, does), begin, end in ((segment_key(name), b, e) for name, b, e in segments)]
+    assert members(rows) == [(p["goroutine"], p["state"]) for p in r["parts"]]
+    for p in r["parts"]:
+        function = p["func"].removeprefix("main.")
+        assert any(f"G{p['goroutine']} " in name and function in name for name, *_ in segments)
+
+
+def check_arrows(trace, lanes):
+    """From the waker's mark over the path to the slice in which the woken one runs."""
+    by_way = [steps for steps in trace.flow_steps.values() if any(s[1] in lanes for s in steps)]
+    # Three wake-ups in each request: of the worker by the keeper, by its child, of the handler.
+    assert len(by_way) >= 3 * N
+    for steps in by_way:
+        wakes, part, runs = sorted(steps, key=lambda s: (s[0], s[1] in lanes, s[2] == "running"))
+        assert wakes[2] in ("unblock", "go") and part[1] in lanes and runs[2] == "running"
+        assert wakes[0] == part[0] <= runs[0]
+        assert runs[3].startswith(f"G{segment_key(part[2])[0]} ")
 
 
 def test_a_path_is_asked_of_requests_alone(relay):

@@ -56,6 +56,7 @@ class Trace:
         self.flows, self.arrows, self.wrong = {}, 0, []
         self.stacks = collections.Counter()
         self.goroutines = collections.defaultdict(Goroutine)  # by name: "G7 main.worker"
+        self.flow_steps = collections.defaultdict(list)  # flow -> (time, track, name of the event, goroutine)
         self.process = None
         self.clocks = {}  # ours -> its time
         self.clock = None
@@ -95,12 +96,16 @@ class Trace:
         if packet.HasField("track_descriptor"):
             self.describe(packet.track_descriptor)
         if packet.HasField("track_event"):
-            # The clock is incremental: the time since the packet before.
-            self.clocks[self.clock] += packet.timestamp
-            self.event(self.clocks[self.clock], packet.track_event)
+            self.event(self.time(packet), packet.track_event)
         if packet.HasField("perf_sample"):
-            self.clocks[self.clock] += packet.timestamp
-            self.sample(self.clocks[self.clock], packet.perf_sample)
+            self.sample(self.time(packet), packet.perf_sample)
+
+    def time(self, packet):
+        """The clock is incremental, the time since the packet before, unless the packet names another."""
+        if packet.timestamp_clock_id:
+            return packet.timestamp
+        self.clocks[self.clock] += packet.timestamp
+        return self.clocks[self.clock]
 
     def intern_stacks(self, data):
         self.functions.update((e.iid, e.str.decode()) for e in data.function_names)
@@ -148,6 +153,8 @@ class Trace:
             else:
                 track.labels[text] += 1
                 self.labels_of(track, text)
+        for flow in (*event.flow_ids, *event.terminating_flow_ids):
+            self.flow_steps[flow].append((time, track, name, self.owner(track)))
         for flow in event.flow_ids:
             self.flows[flow] = time
         for flow in event.terminating_flow_ids:

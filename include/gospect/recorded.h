@@ -21,7 +21,8 @@ enum gospect_recorded_flags {
 	/* Traces only: waits of goroutines and who ended them, as gospect_requests_wakers() returns
 	 * them. */
 	GOSPECT_RECORDED_WAKERS = 2,
-	/* Traces only: also single goroutines, which GOSPECT_HTML lists. They take up to 200 MB. */
+	/* Traces only: also single goroutines, which take up to 200 MB, and the critical paths of
+	 * the slowest requests. GOSPECT_HTML shows both. */
 	GOSPECT_RECORDED_GOROUTINES = 4,
 };
 

@@ -238,8 +238,9 @@ gospect_requests_groups(const struct gospect_requests *requests,
 /*
  * Returns all requests as one profile: their time by state, wait reason and stack, exact to the
  * nanosecond. Running time has stacks if the trace has CPU samples. Each sample has the label
- * `request`, which is the request's name, and `method`, `route` and `status` if they are known. The
- * profile may outlive the requests.
+ * `request`, which is the request's name, and `method`, `route` and `status` if they are known.
+ * With GOSPECT_REQUESTS_PATHS, GOSPECT_HTML shows the critical paths of the slowest. The profile
+ * may outlive the requests.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_requests_profile(const struct gospect_requests *requests, struct gospect_profile **ret);

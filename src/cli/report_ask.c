@@ -357,6 +357,12 @@ static struct error *label_missing(const struct report_ask *ask, const struct re
 }
 
 /* `fast`: those that --slower leaves out. */
+/* A page shows the paths of the slowest requests. */
+static bool wants_paths(const struct report_ask *ask)
+{
+	return ask->paths || (ask->format == GOSPECT_HTML && !ask->wakers && !ask->allocations);
+}
+
 static struct error *read_requests(const struct report_ask *ask, const struct report_file *file,
 				   bool fast, struct gospect_requests **ret)
 {
@@ -367,7 +373,7 @@ static struct error *read_requests(const struct report_ask *ask, const struct re
 		.per = ask->per,
 		.name = file->path,
 		.remark = fast ? NULL : say_remark,
-		.flags = (ask->paths ? GOSPECT_REQUESTS_PATHS : 0) |
+		.flags = (wants_paths(ask) ? GOSPECT_REQUESTS_PATHS : 0) |
 			 (ask->per_route ? GOSPECT_REQUESTS_PER_ROUTE : 0) |
 			 (ask->by_trace ? GOSPECT_REQUESTS_BY_TRACE : 0) |
 			 (ask->allocations ? GOSPECT_REQUESTS_ALLOC : 0),

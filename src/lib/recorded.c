@@ -13,6 +13,7 @@
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
+#include "lib/request_paths_api.h"
 #include "lib/sink.h"
 #include "lib/trace_running.h"
 #include "lib/trace_spans.h"
@@ -299,6 +300,8 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 		err = symbols_create(ret->profile, &source, &ret->symbols);
 	if (!err && o->flags & GOSPECT_RECORDED_GOROUTINES)
 		err = read_goroutines(bytes, size, &filling, ret->symbols);
+	if (!err && o->flags & GOSPECT_RECORDED_GOROUTINES)
+		err = request_paths_read(bytes, size, o, ret->profile);
 	goroutine_ledger_release(&filling.ledger);
 	free(filling.pcs);
 	waker_words_release(&filling.words);

@@ -12,6 +12,7 @@
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
 #include "lib/request_allocations.h"
+#include "lib/request_paths_api.h"
 #include "lib/request_texts.h"
 #include "lib/requests_handle.h"
 #include "lib/trace_spans.h"
@@ -752,6 +753,8 @@ static struct error *must_check make_profile(const struct gospect_requests *r,
 	}
 	if (!err)
 		err = symbols_create(file.profile, &source, &file.symbols);
+	if (!err && values == OF_TIME)
+		err = request_paths_give(r, file.profile);
 	return err ? err : profile_of_file(&file, ret);
 }
 

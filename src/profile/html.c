@@ -10,6 +10,9 @@
  *    "timeline":{"width_ns": of a column, "columns":},
  *    "goroutines":{"rows":, "parts":, "steps": their numbers, "width_ns":, "columns":, "others":,
  *    "others_cpu_ns":, "others_wall_ns":} where single goroutines are known (goroutine_rows.h),
+ *    "requests":[{"name":, "goroutine":, "begin":, "end":, "parts":[[begin, end, goroutine,
+ *    start function, state, wait reason, function, line, depth]...]}...] with texts as places in
+ *    strings, and the state as in samples, 4: not known (request_paths.h),
  *    "strings":[text...], "sizes":{"nodes":, "lines":, "samples":, "steps":},
  *    "packed":"base64 of zlib of the numbers"}
  *
@@ -33,15 +36,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
-#include "base/array.h"
 #include "base/cleanup.h"
-#include "base/strbuf.h"
 #include "base/utf8.h"
 #include "profile/awaiting.h"
 #include "profile/flame_page.h"
 #include "profile/json_text.h"
+#include "profile/packed.h"
 #include "profile/profile.h"
 #include "profile/profile_symbols.h"
 #include "profile/stack_tree.h"
@@ -58,11 +59,7 @@ struct page_data {
 	struct intern strings;  /* functions, files and wait reasons */
 	struct intern sets;     /* the bytes of struct profile_label; 0 is no labels */
 	struct stands_out stands_out;
-	struct timeline_step *steps;
-	size_t step_count;
-	struct timeline_step *part_steps; /* of goroutines */
-	size_t part_step_count;
-	struct strbuf numbers;
+	struct packed numbers;
 };
 
 static void page_data_release(struct page_data *d)
@@ -72,11 +69,8 @@ static void page_data_release(struct page_data *d)
 	free(d->waits);
 	free(d->label_sets);
 	free(d->awaiting);
-	free(d->steps);
-	free(d->part_steps);
 	intern_release(&d->strings);
 	intern_release(&d->sets);
-	strbuf_release(&d->numbers);
 	stands_out_release(&d->stands_out);
 }
 
@@ -120,34 +114,56 @@ static struct error *add_samples(struct page_data *d)
 	return err;
 }
 
-static void add_number(struct page_data *d, uint64_t value)
+/* Numbers of their texts; interned again, each is the same. */
+static uint32_t text_of(struct page_data *d, const struct intern *from, uint32_t number)
 {
-	for (; value >= 0x80; value >>= 7)
-		strbuf_addc(&d->numbers, (char)(value | 0x80));
-	strbuf_addc(&d->numbers, (char)value);
+	return intern_string(&d->strings, intern_get(from, number));
 }
 
-static struct error *add_lines(struct page_data *d)
+static bool add_part_texts(struct page_data *d, const struct request_path_part *part)
+{
+	const struct intern *texts = &d->profile->strings;
+
+	return text_of(d, texts, part->start) != INTERN_FAILED &&
+	       text_of(d, texts, part->wait) != INTERN_FAILED &&
+	       text_of(d, texts, part->function) != INTERN_FAILED;
+}
+
+/* The texts of lines, goroutines and paths, as texts are written before numbers. */
+static struct error *add_texts(struct page_data *d)
 {
 	const struct profile_symbols *s = d->symbols;
-	uint32_t id;
+	const struct goroutine_rows *g = &d->profile->goroutines;
+	bool added = true;
 
-	for (size_t i = 0; i < s->source_line_count; i++) {
-		id = intern_string(&d->strings,
-				   intern_get(&s->strings, s->source_lines[i].function));
-		if (id == INTERN_FAILED)
-			return &error_no_memory;
-		add_number(d, id);
-	}
-	for (size_t i = 0; i < s->source_line_count; i++) {
-		id = intern_string(&d->strings, intern_get(&s->strings, s->source_lines[i].file));
-		if (id == INTERN_FAILED)
-			return &error_no_memory;
-		add_number(d, id);
-	}
+	for (size_t i = 0; i < s->source_line_count && added; i++)
+		added = text_of(d, &s->strings, s->source_lines[i].function) != INTERN_FAILED;
+	for (size_t i = 0; i < s->source_line_count && added; i++)
+		added = text_of(d, &s->strings, s->source_lines[i].file) != INTERN_FAILED;
+	for (size_t i = 0; i < g->count && added; i++)
+		added = text_of(d, &d->profile->strings, g->rows[i].start) != INTERN_FAILED;
+	for (size_t i = 0; i < d->profile->requests.part_count && added; i++)
+		added = add_part_texts(d, &d->profile->requests.parts[i]);
+	return added ? NULL : &error_no_memory;
+}
+
+/* ---- numbers ---- */
+
+static void add_number(struct page_data *d, uint64_t value)
+{
+	packed_add(&d->numbers, value);
+}
+
+static void add_lines(struct page_data *d)
+{
+	const struct profile_symbols *s = d->symbols;
+
+	for (size_t i = 0; i < s->source_line_count; i++)
+		add_number(d, text_of(d, &s->strings, s->source_lines[i].function));
+	for (size_t i = 0; i < s->source_line_count; i++)
+		add_number(d, text_of(d, &s->strings, s->source_lines[i].file));
 	for (size_t i = 0; i < s->source_line_count; i++)
 		add_number(d, s->source_lines[i].line);
-	return NULL;
 }
 
 static void add_nodes(struct page_data *d)
@@ -189,30 +205,29 @@ static void add_sample_columns(struct page_data *d)
 		add_number(d, s[i].longest_goroutine);
 }
 
-static void add_steps(struct page_data *d, const struct timeline_step *steps, size_t count)
+static struct error *add_steps(struct page_data *d, const struct timeline *t)
 {
+	_cleanup_free_ struct timeline_step *steps = NULL;
+	size_t count = 0;
+	struct error *err = timeline_steps(t, &steps, &count);
+
 	for (size_t i = 0; i < count; i++)
 		add_number(d, steps[i].row - (i ? steps[i - 1].row : 0));
 	for (size_t i = 0; i < count; i++)
 		add_number(d, steps[i].column);
 	for (size_t i = 0; i < count; i++)
 		add_number(d, (steps[i].ns + 500) / 1000);
+	return err;
 }
 
-static struct error *add_goroutines(struct page_data *d)
+static void add_goroutines(struct page_data *d)
 {
 	const struct goroutine_rows *g = &d->profile->goroutines;
-	const struct intern *texts = &d->profile->strings;
 
 	for (size_t i = 0; i < g->count; i++)
 		add_number(d, g->rows[i].goroutine);
-	for (size_t i = 0; i < g->count; i++) {
-		uint32_t id = intern_string(&d->strings, intern_get(texts, g->rows[i].start));
-
-		if (id == INTERN_FAILED)
-			return &error_no_memory;
-		add_number(d, id);
-	}
+	for (size_t i = 0; i < g->count; i++)
+		add_number(d, text_of(d, &d->profile->strings, g->rows[i].start));
 	for (size_t i = 0; i < g->count; i++)
 		add_number(d, g->rows[i].longest_ns);
 	for (size_t i = 0; i < g->part_count; i++)
@@ -221,42 +236,35 @@ static struct error *add_goroutines(struct page_data *d)
 		add_number(d, g->parts[i].sample);
 	for (size_t i = 0; i < g->part_count; i++)
 		add_number(d, g->parts[i].ns);
-	add_steps(d, d->part_steps, d->part_step_count);
-	return NULL;
 }
 
-static void write_base64(const uint8_t *bytes, size_t size, FILE *out)
+static struct error *add_numbers(struct page_data *d)
 {
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	struct error *err;
 
-	for (size_t i = 0; i < size; i += 3) {
-		size_t left = size - i;
-		uint32_t bits = bytes[i] << 16;
-
-		bits |= left > 1 ? bytes[i + 1] << 8 : 0;
-		bits |= left > 2 ? bytes[i + 2] : 0;
-		fputc(digits[bits >> 18], out);
-		fputc(digits[bits >> 12 & 63], out);
-		fputc(left > 1 ? digits[bits >> 6 & 63] : '=', out);
-		fputc(left > 2 ? digits[bits & 63] : '=', out);
-	}
+	add_lines(d);
+	add_nodes(d);
+	add_sample_columns(d);
+	err = add_steps(d, &d->profile->timeline);
+	add_goroutines(d);
+	return err ? err : add_steps(d, &d->profile->goroutines.timeline);
 }
 
-static struct error *write_packed(const struct page_data *d, FILE *out)
+static struct error *write_numbers(struct page_data *d, FILE *out)
 {
-	uLongf size = compressBound(d->numbers.length);
-	_cleanup_free_ uint8_t *packed = malloc(size);
+	struct error *err, *failed;
 
-	if (d->numbers.failed || !packed ||
-	    compress2(packed, &size, (const Bytef *)d->numbers.data, d->numbers.length,
-		      Z_DEFAULT_COMPRESSION) != Z_OK)
-		return &error_no_memory;
 	fputs(",\n\"packed\":\"", out);
-	write_base64(packed, size, out);
+	err = packed_begin(&d->numbers, out);
+	if (err)
+		return err;
+	err = add_numbers(d);
+	failed = packed_end(&d->numbers);
 	fputc('"', out);
-	return NULL;
+	return err ? err : failed;
 }
+
+/* ---- the rest ---- */
 
 static struct error *write_member(const char *name, const char *text, FILE *out)
 {
@@ -341,7 +349,8 @@ static struct error *write_strings(const struct page_data *d, FILE *out)
 					    d->strings.strings[i].length, out);
 	}
 	fprintf(out, "],\n\"sizes\":{\"nodes\":%zu,\"lines\":%zu,\"samples\":%zu,\"steps\":%zu}",
-		d->tree.count, d->symbols->source_line_count, d->profile->count, d->step_count);
+		d->tree.count, d->symbols->source_line_count, d->profile->count,
+		timeline_step_count(&d->profile->timeline));
 	return err;
 }
 
@@ -417,11 +426,58 @@ static void write_goroutines(const struct page_data *d, FILE *out)
 			",\n\"goroutines\":{\"rows\":%zu,\"parts\":%zu,\"steps\":%zu,"
 			"\"width_ns\":%" PRIu64 ",\"columns\":%" PRIu32 ",\"others\":%" PRIu64
 			",\"others_cpu_ns\":%" PRIu64 ",\"others_wall_ns\":%" PRIu64 "}",
-			g->count, g->part_count, d->part_step_count, g->timeline.width_ns,
-			g->timeline.columns, g->others, g->others_cpu_ns, g->others_wall_ns);
+			g->count, g->part_count, timeline_step_count(&g->timeline),
+			g->timeline.width_ns, g->timeline.columns, g->others, g->others_cpu_ns,
+			g->others_wall_ns);
 }
 
-static struct error *write_data(const struct page_data *d, FILE *out)
+static void write_part(struct page_data *d, const struct request_path_part *part, FILE *out)
+{
+	const struct intern *texts = &d->profile->strings;
+
+	fprintf(out,
+		"[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%u,%" PRIu32 ",%" PRIu32
+		",%" PRIu32 ",%" PRIu32 "]",
+		part->begin, part->end, part->goroutine, text_of(d, texts, part->start),
+		part->state, text_of(d, texts, part->wait), text_of(d, texts, part->function),
+		part->line, part->depth);
+}
+
+static struct error *write_request(struct page_data *d, const struct request_path *request,
+				   FILE *out)
+{
+	struct error *err;
+
+	fputs("{\"name\":", out);
+	err = json_text_write(intern_get(&d->profile->strings, request->name), out);
+	fprintf(out,
+		",\"goroutine\":%" PRIu64 ",\"begin\":%" PRIu64 ",\"end\":%" PRIu64 ",\"parts\":[",
+		request->goroutine, request->begin, request->end);
+	for (size_t i = 0; i < request->count && !err; i++) {
+		fputs(i ? "," : "", out);
+		write_part(d, &d->profile->requests.parts[request->first + i], out);
+	}
+	fputs("]}", out);
+	return err;
+}
+
+static struct error *write_requests(struct page_data *d, FILE *out)
+{
+	const struct request_paths *requests = &d->profile->requests;
+	struct error *err = NULL;
+
+	if (!requests->count)
+		return NULL;
+	fputs(",\n\"requests\":[", out);
+	for (size_t i = 0; i < requests->count && !err; i++) {
+		fputs(i ? ",\n" : "", out);
+		err = write_request(d, &requests->items[i], out);
+	}
+	fputc(']', out);
+	return err;
+}
+
+static struct error *write_data(struct page_data *d, FILE *out)
 {
 	struct error *err = write_header(d->profile, out);
 
@@ -435,9 +491,11 @@ static struct error *write_data(const struct page_data *d, FILE *out)
 		d->profile->timeline.width_ns, d->profile->timeline.columns);
 	write_goroutines(d, out);
 	if (!err)
+		err = write_requests(d, out);
+	if (!err)
 		err = write_strings(d, out);
 	if (!err)
-		err = write_packed(d, out);
+		err = write_numbers(d, out);
 	fputs("}\n", out);
 	return err;
 }
@@ -445,27 +503,15 @@ static struct error *write_data(const struct page_data *d, FILE *out)
 static struct error *write_profile(const struct profile *p, const struct profile_symbols *symbols,
 				   FILE *out)
 {
-	_cleanup_(page_data_release) struct page_data d = {
-		.profile = p,
-		.symbols = symbols,
-		.numbers = STRBUF_INIT,
-	};
+	_cleanup_(page_data_release) struct page_data d = {.profile = p, .symbols = symbols};
 	struct error *err = add_samples(&d);
 
+	/* The tree is complete: only its nodes are written. */
+	map_release(&d.tree.children);
 	if (!err)
-		err = add_lines(&d);
+		err = add_texts(&d);
 	if (!err)
 		err = stands_out_find(p, symbols, &d.stands_out);
-	if (!err)
-		err = timeline_steps(&p->timeline, &d.steps, &d.step_count);
-	if (!err)
-		err = timeline_steps(&p->goroutines.timeline, &d.part_steps, &d.part_step_count);
-	if (err)
-		return err;
-	add_nodes(&d);
-	add_sample_columns(&d);
-	add_steps(&d, d.steps, d.step_count);
-	err = add_goroutines(&d);
 	return err ? err : write_data(&d, out);
 }
 

@@ -47,6 +47,7 @@ void profile_destroy(struct profile *p)
 	timeline_release(&p->timeline);
 	source_fragments_release(&p->sources);
 	goroutine_rows_release(&p->goroutines);
+	request_paths_release(&p->requests);
 	intern_release(&p->strings);
 	free(p);
 }
@@ -316,8 +317,10 @@ void profile_keep_label(struct profile *p, const char *key, const char *value)
 
 	p->timeline = (struct timeline){0};
 	keep_samples(p, k, v, places);
-	if (p->count < count)
+	if (p->count < count) {
 		goroutine_rows_release(&p->goroutines);
+		request_paths_release(&p->requests);
+	}
 	/* Without memory the timeline is dropped. */
 	if (places && old.width_ns)
 		error_destroy(timeline_add_all(&p->timeline, &old, places, count));

@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "image/code.h"
 #include "profile/goroutine_rows.h"
+#include "profile/request_paths.h"
 #include "profile/source_fragments.h"
 #include "profile/timeline.h"
 
@@ -119,6 +120,7 @@ struct profile {
 	size_t mapping_capacity;
 	struct timeline timeline;         /* rows are indices of samples; empty: not known */
 	struct goroutine_rows goroutines; /* empty: not known */
+	struct request_paths requests;    /* likewise */
 	struct source_fragments sources;  /* from sources_find(); empty: not requested */
 	/* For a profile of several programs (profile/merge.h): words are numbers behind the pseudo
 	 * words, and these are their meanings. Empty: words are addresses. */

@@ -401,6 +401,83 @@ static struct error *add_goroutines(struct page *p, struct rebuild *r)
 	return err;
 }
 
+/* The i-th number of an array; 0: there is none. */
+static uint64_t number_at(struct json_object *array, size_t i)
+{
+	struct json_object *value = json_object_array_get_idx(array, i);
+	int64_t ret = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : 0;
+
+	return ret > 0 ? ret : 0;
+}
+
+enum {
+	PART_BEGIN,
+	PART_END,
+	PART_GOROUTINE,
+	PART_START,
+	PART_STATE,
+	PART_WAIT,
+	PART_FUNCTION,
+	PART_LINE,
+	PART_DEPTH
+};
+
+/* A part of a path (html.c). */
+static struct error *add_path_part(struct page *p, struct rebuild *r, struct json_object *of)
+{
+	struct request_path_part part = {0};
+
+	if (!json_object_is_type(of, json_type_array))
+		return rebuild_corrupt("its requests are damaged");
+	part.begin = number_at(of, PART_BEGIN);
+	part.end = number_at(of, PART_END);
+	part.goroutine = number_at(of, PART_GOROUTINE);
+	part.line = number_at(of, PART_LINE);
+	part.depth = number_at(of, PART_DEPTH);
+	part.state = number_at(of, PART_STATE) < PROFILE_STATES ? number_at(of, PART_STATE)
+								: PROFILE_STATES;
+	part.start = rebuild_string(r, string_at(p, "strings", number_at(of, PART_START)));
+	part.wait = rebuild_string(r, string_at(p, "strings", number_at(of, PART_WAIT)));
+	part.function = rebuild_string(r, string_at(p, "strings", number_at(of, PART_FUNCTION)));
+	return part.start != INTERN_FAILED && part.wait != INTERN_FAILED &&
+			       part.function != INTERN_FAILED &&
+			       request_paths_add_part(&r->profile->requests, &part)
+		       ? NULL
+		       : &error_no_memory;
+}
+
+static struct error *add_request(struct page *p, struct rebuild *r, struct json_object *of)
+{
+	struct json_object *name = member(of, "name", json_type_string);
+	struct json_object *parts = member(of, "parts", json_type_array);
+	const struct request_path request = {
+		.name = rebuild_string(r, name ? json_object_get_string(name) : ""),
+		.goroutine = number(of, "goroutine"),
+		.begin = number(of, "begin"),
+		.end = number(of, "end"),
+	};
+	struct error *err = NULL;
+
+	if (request.name == INTERN_FAILED)
+		return &error_no_memory;
+	request_paths_add(&r->profile->requests, &request);
+	for (size_t i = 0; !err && parts && i < json_object_array_length(parts); i++)
+		err = add_path_part(p, r, json_object_array_get_idx(parts, i));
+	return err;
+}
+
+/* Adds the slowest requests, if the page has them. */
+static struct error *add_requests(struct page *p, struct rebuild *r)
+{
+	struct json_object *of = member(p->root, "requests", json_type_array);
+	size_t count = of ? json_object_array_length(of) : 0;
+	struct error *err = NULL;
+
+	for (size_t i = 0; !err && i < count && i < REQUEST_PATHS_MOST; i++)
+		err = add_request(p, r, json_object_array_get_idx(of, i));
+	return err;
+}
+
 /* Lines of source as one text; NULL: no memory. */
 static char *lines_of(struct json_object *lines, size_t count, size_t *ret_size)
 {
@@ -511,6 +588,8 @@ struct error *page_read(const void *bytes, size_t size, const atomic_int *cancel
 		err = add_all_steps(&p, r.profile);
 	if (!err)
 		err = add_goroutines(&p, &r);
+	if (!err)
+		err = add_requests(&p, &r);
 	if (!err)
 		err = add_header(&p, r.profile);
 	if (!err)

@@ -140,6 +140,15 @@ struct error *timeline_add_all(struct timeline *t, struct timeline *from, const 
 	return NULL;
 }
 
+size_t timeline_step_count(const struct timeline *t)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < t->cells.capacity; i++)
+		count += t->cells.slots[i].key != MAP_NO_KEY && t->cells.slots[i].value;
+	return count;
+}
+
 struct error *timeline_steps(const struct timeline *t, struct timeline_step **ret,
 			     size_t *ret_count)
 {

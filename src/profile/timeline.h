@@ -51,6 +51,9 @@ struct timeline_step {
 struct error *timeline_steps(const struct timeline *t, struct timeline_step **ret,
 			     size_t *ret_count) must_check;
 
+/* How many these are. */
+size_t timeline_step_count(const struct timeline *t);
+
 /* The reverse, for `rows` rows and columns of this width. Takes steps of a damaged file: those that
  * make no sense are left out. */
 struct error *timeline_add_steps(struct timeline *t, uint64_t width_ns,

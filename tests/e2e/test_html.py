@@ -15,6 +15,7 @@ import pytest
 
 from lib import golang, gospect
 from lib.process import wait_until
+from lib.traced import tracing
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="python3-selenium is not installed")
 from selenium.webdriver.chrome.service import Service
@@ -713,6 +714,89 @@ def test_a_page_that_is_written_again_keeps_its_goroutines(page, alone, tmp_path
     assert (goroutines(page), page.text("goroutine-count"), page.text("goroutine-others")) == listed
     page.open(tmp_path / "again.html", f"#goroutine={waits[0]}&time={waits[1] / 1000 + 0.1}-{waits[1] / 1000 + 0.2}")
     assert page.total() == pytest.approx(100, abs=3)
+
+
+@pytest.fixture(scope="module")
+def relayed(all_targets, tmp_path_factory):
+    """The page of a trace with five requests, and the parts of each: see test_critical_path.py."""
+    folder = tmp_path_factory.mktemp("relayed")
+    program = all_targets.start("relay", golang.NEWEST)
+    with tracing(program, folder / "t.trace", "--root", r"^main\.handle$"):
+        requests = json.loads(program.ask("relay 5"))
+    gospect.run("report", folder / "t.trace", "--root", r"^main\.handle$", "-o", folder / "t.html").ok()
+    return folder / "t.html", requests
+
+
+def parts(page):
+    """Of the request that is open: does, goroutine (0: the request's own), milliseconds."""
+    found = [line.text for line in page.driver.find_elements(By.CSS_SELECTOR, "#requests .parts li")]
+    rows = [re.match(r"([\d.]+) (ms|µs) [<\d. ]+ % ([^:]*?)(?: (?:in|until) .*)?(?:\ngoroutine (\d+).*)?$", text) for text in found]
+    return [(row[3], int(row[4] or 0), float(row[1]) * (1 if row[2] == "ms" else 1e-3)) for row in rows if row]
+
+
+def test_a_request_opens_into_its_critical_path(page, relayed):
+    path, requests = relayed
+    page.open(path, "#tab=requests")
+    lines = page.driver.find_elements(By.CSS_SELECTOR, "#requests > li")
+    assert len(lines) == len(requests) == 5
+    times = [float(line.text.split(" ms")[0]) for line in lines]
+    assert times == sorted(times, reverse=True) and times[-1] > 12
+    lines[0].find_element(By.CSS_SELECTOR, ".link").click()
+    goroutine = int(page.driver.find_element(By.CSS_SELECTOR, "#requests .quiet").text.split()[1].rstrip(","))
+    [request] = [r for r in requests if r["goroutine"] == goroutine]
+    keeper = next(p["goroutine"] for p in request["parts"] if p["state"] == "sleep")
+    shown = parts(page)
+    [slept] = [ms for does, g, ms in shown if (does, g) == ("sleep", keeper)]
+    assert slept >= 4
+    for g in {p["goroutine"] for p in request["parts"]} - {goroutine, keeper}:
+        took = sum(p["end"] - p["begin"] for p in request["parts"] if p["goroutine"] == g) / MS
+        assert sum(ms for does, of, ms in shown if of == g and does in ("on-CPU", "runnable")) >= 0.99 * took - 0.1
+    assert page.driver.execute_script("return location.hash").endswith("request=1")
+
+
+def test_a_part_of_a_path_leaves_only_its_time(page, relayed):
+    """The page is that of the requests' own goroutines: it has no time of those that they waited for."""
+    path, requests = relayed
+    page.open(path, "#tab=requests&request=1&idle=show")
+    before = page.total()
+    rows = page.driver.find_elements(By.CSS_SELECTOR, "#requests .parts li")
+    [slept] = [row for row in rows if "sleep" in row.text]
+    assert not slept.find_elements(By.CSS_SELECTOR, ".link")
+    [link] = [link for row in rows if "on-CPU until handle" in row.text.replace("main.", "") and "goroutine" not in row.text
+              for link in row.find_elements(By.CSS_SELECTOR, ".link")][:1]
+    link.click()
+    assert page.pressed() >= {"running"} and page.id("focus").get_attribute("value") == r"^main\.handle$"
+    ran = sum(p["end"] - p["begin"] for r in requests for p in r["parts"] if p["goroutine"] == r["goroutine"]) / MS
+    assert 0.99 * ran <= page.total() < before
+    page.driver.back()
+    wait_until(lambda: page.total() == before, what="Back returns to all of the time")
+
+
+def test_the_path_of_a_request_is_marked_in_the_graph(page, relayed):
+    page.open(relayed[0], "#tab=requests&idle=show")
+    assert page.text("matched") == ""
+    page.driver.find_element(By.CSS_SELECTOR, "#requests .link").click()
+    assert page.text("matched") != ""
+    page.keys(Keys.ESCAPE)
+    assert page.text("matched") == ""
+    page.keys("q")
+    assert not page.id("panel-requests").is_displayed()
+
+
+def test_a_page_that_is_written_again_keeps_its_requests(page, relayed, tmp_path):
+    gospect.run("report", relayed[0], "-o", tmp_path / "again.html").ok()
+    first, second = (re.search(r'"requests":(\[.*?\]\]}\])', path.read_text(), re.S)[1]
+                     for path in (relayed[0], tmp_path / "again.html"))
+    names = [[r["name"], r["begin"], r["end"], [p[:3] + p[4:5] + p[7:] for p in r["parts"]]]
+             for r in json.loads(first)]
+    assert names == [[r["name"], r["begin"], r["end"], [p[:3] + p[4:5] + p[7:] for p in r["parts"]]]
+                     for r in json.loads(second)]
+
+
+def test_without_requests_there_is_no_list_of_them(small):
+    small.keys("q")
+    assert not small.id("tab-requests").is_displayed()
+    assert small.rows() and small.total() == 10000
 
 
 def test_trace_writes_a_page(page, targets, tmp_path):

@@ -1,12 +1,12 @@
 /* A view: what is chosen on the page. The page's address holds what differs from the first view. */
 
-const TABS = ["graph", "table", "source", "filters", "goroutines"], SORTS = ["total", "self", "name", "change", "grown", "shrunk", "before", "after"], COLOURS = ["wait", "package", "change"];
+const TABS = ["graph", "table", "source", "filters", "goroutines", "requests"], SORTS = ["total", "self", "name", "change", "grown", "shrunk", "before", "after"], COLOURS = ["wait", "package", "change"];
 
 function firstView(metric, showIdle) {
 	return {
 		kinds: new Set(), waits: new Choice(), labels: new Map(), focus: "", ignore: "", hide: "", showIdle, fold: true,
 		metric, callers: false, flip: false, colour: "wait", tab: "graph", sort: "total", plumbing: false,
-		query: "", path: [], of: "", goroutine: "", order: "busiest", measure: "share", time: null,
+		query: "", path: [], of: "", goroutine: "", order: "busiest", request: -1, measure: "share", time: null,
 	};
 }
 
@@ -46,6 +46,7 @@ function viewOfAddress(text, first, labels, metrics) {
 	s.sort = get("sort", SORTS);
 	s.order = get("order", Object.keys(ORDERS));
 	s.time = rangeOfAddress(hash.get("time"));
+	s.request = hash.has("request") ? parseInt(hash.get("request"), 10) - 1 : -1;
 	s.query = hash.get("q") || "";
 	s.path = (hash.get("zoom") || "").split(".").filter(Boolean).map(f => parseInt(f, 36));
 	return s;
@@ -77,6 +78,8 @@ function addressOfView(s, first) {
 			hash.set(name, s[name]);
 	if (s.time)
 		hash.set("time", s.time.map(ns => +(ns / 1e9).toFixed(4)).join("-"));
+	if (s.request >= 0)
+		hash.set("request", s.request + 1);
 	if (s.query)
 		hash.set("q", s.query);
 	if (s.path.length)

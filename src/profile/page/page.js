@@ -29,6 +29,13 @@ class Page {
 			order: order => this.change({ order }),
 			choose: goroutine => this.change({ goroutine, path: [] }, true),
 		});
+		this.requests = new RequestList(profile, {
+			choose: request => this.change({ request }, true),
+			part: part => this.showPart(part),
+			isShown: part => Boolean(this.sentenceOfPart(part)),
+			time: time => this.change({ time, request: -1, showIdle: true, path: [] }, true),
+			hover: (box, event) => this.tooltip.showText(box, event),
+		});
 		this.source = new SourcePanel(profile);
 		this.heat = new HeatMap({
 			range: time => this.change({ time }, true),
@@ -45,7 +52,7 @@ class Page {
 		this.filters = new Filters(profile);
 		this.trees = null;
 		this.metrics = Object.keys(METRICS).filter(m => profile[m].some(v => v > 0));
-		for (const part of [this.palette, this.graph, this.sandwich, this.teller, this.table, this.goroutines, this.source])
+		for (const part of [this.palette, this.graph, this.sandwich, this.teller, this.table, this.goroutines, this.requests, this.source])
 			part.use(profile);
 		describeRecording(profile);
 		$("states").hidden = $("colour-wait").hidden = Boolean(profile.unit);
@@ -116,6 +123,25 @@ class Page {
 		this.change({ path: zoomOfSentence(this.tree, matches(this.profile.strings, sentence.focus)) });
 	}
 
+	/*
+	 * What shows a part of a request's path: its place and its kind of time. A trace has no stack of what
+	 * runs; then it is all that runs under the goroutine's start function. Null: the page is that of the
+	 * requests' own goroutines, and the part is another's.
+	 */
+	sentenceOfPart({ func, start, kind, wait }) {
+		const common = { kinds: [KINDS[kind].id], waits: wait ? [wait] : [], idle: true };
+		return [func, start].filter(Boolean).map(name => ({ ...common, focus: `^${quotedExpression(name)}$` }))
+			.find(sentence => this.filters.apply(viewOfSentence(sentence, this.first())).total > 0) || null;
+	}
+
+	showPart(part) {
+		const { request, tab } = this.view, sentence = this.sentenceOfPart(part);
+		if (!sentence)
+			return;
+		this.showSentence(sentence);
+		this.change({ request, tab });
+	}
+
 	/* ---- from what is chosen to what is seen ---- */
 
 	refresh() {
@@ -135,6 +161,7 @@ class Page {
 		this.drawGraphs();
 		this.drawTable();
 		this.drawGoroutines();
+		this.drawRequests();
 	}
 
 	/* The time that the filters leave, of all samples or of those that have something. */
@@ -166,13 +193,15 @@ class Page {
 	}
 
 	drawPanels() {
-		const missing = { goroutines: !this.goroutines.isKnown, source: !this.source.isThere };
+		const missing = { goroutines: !this.goroutines.isKnown, requests: !this.requests.isKnown, source: !this.source.isThere };
 		const wide = WIDE.matches, tab = missing[this.view.tab] ? "graph" : this.view.tab;
 		$("panel-graph").hidden = !wide && tab !== "graph";
-		$("panel-table").hidden = wide ? ["filters", "goroutines", "source"].includes(tab) : tab !== "table";
+		$("panel-table").hidden = wide ? ["filters", "goroutines", "requests", "source"].includes(tab) : tab !== "table";
 		$("panel-source").hidden = tab !== "source";
 		$("panel-goroutines").hidden = tab !== "goroutines";
 		$("tab-goroutines").hidden = !this.goroutines.isKnown;
+		$("panel-requests").hidden = tab !== "requests";
+		$("tab-requests").hidden = !this.requests.isKnown;
 		$("panel-filters").hidden = tab !== "filters";
 		$("side").hidden = !wide && tab === "graph";
 		document.body.classList.toggle("comparing", Boolean(this.comparison));
@@ -230,7 +259,7 @@ class Page {
 		const { query } = this.view, input = $("search");
 		if (document.activeElement !== input || input.value !== query)
 			input.value = query;
-		this.match = matches(this.profile.strings, query);
+		this.match = matches(this.profile.strings, query) ?? this.requests.matchOf(this.view.request);
 		this.graph.match = this.match;
 	}
 
@@ -266,6 +295,11 @@ class Page {
 			return;
 		const { values } = this.filters.oneOf(s) ? this.filters.apply({ ...s, goroutine: "" }) : this.filtered;
 		this.goroutines.show({ values, order: s.order, goroutine: s.goroutine, palette: this.palette });
+	}
+
+	drawRequests() {
+		if (!$("panel-requests").hidden)
+			this.requests.show({ chosen: this.view.request, palette: this.palette, hasTimes: this.filters.timeline.isKnown });
 	}
 
 	format(value) {
@@ -375,6 +409,7 @@ class Page {
 		press("tab-source", () => this.change({ tab: "source" }));
 		press("tab-filters", () => this.change({ tab: "filters" }));
 		press("tab-goroutines", () => this.change({ tab: "goroutines" }));
+		press("tab-requests", () => this.change({ tab: "requests" }));
 		press("view-callees", () => this.change({ callers: false, path: [] }, true));
 		press("view-callers", () => this.change({ callers: true, path: [] }, true));
 		press("flip", () => this.change({ flip: !this.view.flip }));
@@ -493,6 +528,7 @@ class Page {
 			x: () => $("heat").focus(),
 			t: () => this.change({ tab: !$("panel-table").hidden && !WIDE.matches ? "graph" : "table" }),
 			g: () => this.goroutines.isKnown && this.change({ tab: this.view.tab === "goroutines" ? "graph" : "goroutines" }),
+			q: () => this.requests.isKnown && this.change({ tab: this.view.tab === "requests" ? "graph" : "requests" }),
 			l: () => this.source.isThere && this.change({ tab: this.view.tab === "source" ? "graph" : "source" }),
 			c: () => !$("copy").disabled && this.copy(),
 			s: () => !$("find").disabled && this.find(),
@@ -512,6 +548,8 @@ class Page {
 			$("search").blur();
 		} else if (this.view.of) {
 			this.change({ of: "" }, true);
+		} else if (this.requests.all[this.view.request]) {
+			this.change({ request: -1 }, true);
 		} else if (this.view.time && document.activeElement === $("heat")) {
 			this.change({ time: null }, true);
 		} else if (this.graph.zoomed) {

@@ -1,5 +1,7 @@
 /* What was recorded, and what is said when nothing of it is to be seen. */
 
+const LARGE_ERROR = 2; /* points, as in the summary of `record` */
+
 function describeRecording(p) {
 	const seconds = p.duration_ns / 1e9, wall = p.wall.reduce((sum, value, i) => p.sampleSide[i] === BEFORE ? sum : sum + value, 0), facts = [p.go_version];
 	document.title = (p.command || "profile") + " – gospect";
@@ -11,6 +13,9 @@ function describeRecording(p) {
 		facts.push(formatTime(p.duration_ns) + (p.period_ns && !p.unit ? ` at ${Math.round(1e9 / p.period_ns)} Hz` : ""));
 	if (wall && seconds && !p.unit)
 		facts.push(`${digits(wall / p.duration_ns)} goroutines on average`);
+	const error = Math.max(0, ...p.comments.map(comment => parseFloat(/±([\d.e+]+) points/.exec(comment)?.[1] ?? 0)));
+	if (error >= LARGE_ERROR)
+		facts.push(`shares accurate to ±${Math.round(error)} points`);
 	if (p.before)
 		facts.push(`compared with ${p.before.command || "another profile"}` + (p.before.time_ns ? ` of ${new Date(p.before.time_ns / 1e6).toLocaleString()}` : ""));
 	$("facts").textContent = facts.filter(Boolean).join(" · ");

@@ -1,16 +1,21 @@
 """Profiles for the Firefox Profiler: their tables are valid, and say what the program does.
 
 The rules are those of src/types/profile.ts and docs-developer/CHANGELOG-formats.md (version 57) of
-firefox-devtools/profiler."""
+firefox-devtools/profiler. The Firefox Profiler's own code reads a file, too: its package for the
+command line, from npm, upgrades the format and finds functions and markers."""
 
 import collections
 import json
+import os
+import shutil
 import subprocess
+import tempfile
 import time
 
 import pytest
 
 from lib import golang, gospect
+from lib.process import wait_until
 
 WRITER = gospect.ROOT / "build" / "src" / "profile" / "write_made_up_profile"
 SECOND_MS = 1000
@@ -171,6 +176,59 @@ def test_it_is_what_the_program_does(targets, tmp_path):
     for row in rows:
         spent = sum(s[3] for s in samples if s[0] == row["name"])
         assert row["wall_ns"] == pytest.approx(spent * 1e6, abs=10 * len(samples))
+
+
+class Profiler:
+    """The Firefox Profiler at the command line, with one file. A process of it keeps the file."""
+
+    PACKAGE = "@firefox-devtools/profiler-cli@0.10.0"
+
+    def __init__(self, folder, file):
+        fetched = subprocess.run(["npm", "pack", self.PACKAGE], cwd=folder, capture_output=True, timeout=60)
+        if fetched.returncode:
+            pytest.skip(f"npm cannot fetch {self.PACKAGE}")
+        subprocess.run(["tar", "xzf", *folder.glob("*.tgz")], cwd=folder, check=True)
+        self.program = folder / "package" / "dist" / "profiler-cli.js"
+        # The path of its socket must be short.
+        self.sessions = tempfile.mkdtemp(prefix="fx-")
+        self.env = {**os.environ, "PROFILER_CLI_SESSION_DIR": self.sessions, "PROFILER_CLI_NO_SYMBOLICATE": "1"}
+        self.run("load", file)
+        wait_until(lambda: self.run("status").returncode == 0, 60, "the profiler has the file")
+
+    def run(self, *args):
+        return subprocess.run(["node", self.program, *args], env=self.env, capture_output=True, text=True, timeout=60)
+
+    def ask(self, *args):
+        said = self.run(*args, "--json")
+        assert said.returncode == 0, said.stderr
+        return json.loads(said.stdout)
+
+    def end(self):
+        self.run("stop", "--all")
+        shutil.rmtree(self.sessions)
+
+
+def test_the_firefox_profilers_own_code_reads_it(tmp_path):
+    """made_up_bursts(): as test_samples_have_their_weights_and_times() and test_waits_are_markers_..."""
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed: no Firefox Profiler to read the file with")
+    with open(tmp_path / "bursts.json", "wb") as out:
+        subprocess.run([WRITER, "bursts", "firefox"], check=True, stdout=out)
+    profiler = Profiler(tmp_path, tmp_path / "bursts.json")
+    try:
+        spent = {}
+        for thread in ("t-0", "t-1"):
+            said = profiler.ask("thread", "functions", "--thread", thread, "--include-idle")
+            assert said["weightType"] == "tracing-ms"
+            spent[said["friendlyThreadName"]] = {f["name"]: f["selfSamples"] for f in said["functions"] if f["selfSamples"]}
+        markers = profiler.ask("thread", "markers", "--thread", "t-1")
+    finally:
+        profiler.end()
+    assert spent == {"running": {"main.compute": pytest.approx(7.5 * SECOND_MS, abs=1)},
+                     "waiting": {"sync.(*Mutex).Lock": pytest.approx(25 * SECOND_MS, abs=1),
+                                 "runtime.gopark": pytest.approx(10 * SECOND_MS, abs=1)}}
+    assert markers["totalMarkerCount"] == 6
+    assert {group["markerName"]: group["count"] for group in markers["byType"]} == {"select": 1, "sync.Mutex.Lock": 5}
 
 
 @pytest.mark.parametrize("change", [

@@ -25,7 +25,7 @@ asan-tests: build-asan/build.ninja
 
 build-asan/build.ninja:
 	@scripts/install-deps build
-	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE) -Doptimization=1
+	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE) -Doptimization=1 -Ddebug=false -Dc_args=-g1
 
 build-tsan/build.ninja:
 	@scripts/install-deps build
@@ -59,7 +59,7 @@ arm64-program: build-arm64/build.ninja
 
 build-arm64/build.ninja:
 	@scripts/install-deps build arm64
-	@root=$$(scripts/arm64-packages libraries) && $(MESON) setup build-arm64 $(MESON_FLAGS) \
+	@root=$$(scripts/arm64-packages libraries) && $(MESON) setup build-arm64 $(MESON_FLAGS) -Ddebug=false \
 		--cross-file "$$root/../constants.ini" --cross-file scripts/cross/arm64.ini
 
 build-fuzz/build.ninja:

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from lib import golang, scheduling, tracing
+from lib.params import in_full
 from lib.process import busy_loops, status, wait_until
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root may lend priorities"),
@@ -70,7 +71,7 @@ def test_lent_priority_is_restored(program):
 def test_killed_when_something_is_lent_gospect_leaves_it_to_its_guardian(program, point):
     before = scheduling.all_of(program.pid)
     with busy_machine():
-        for _ in range(4):
+        for _ in range(in_full(4, 2)):
             assert lend(program, fault=point).status == -signal.SIGKILL
             tracing.assert_cleaned_soon(program, 30)
             assert_as_before(program, before)
@@ -100,7 +101,7 @@ def test_priority_is_not_lent_without_a_guardian(program):
     """The guardian was killed."""
     with busy_machine():
         lend(program, fault="list").ok()
-        said = "".join(without_guardian(program) for _ in range(5))
+        said = "".join(without_guardian(program) for _ in range(in_full(5, 2)))
     assert "fault-point" in said and "priority-lent" not in said, said
     tracing.clean(program.pid)
 

@@ -18,7 +18,7 @@ FILLS_IT = (FLIGHT_MB << 20) // 40
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", [pytest.param("trace", marks=pytest.mark.slow), "pftrace"])
 @pytest.mark.time_limit(240)
 def test_texts_that_never_come_twice_do_not_fill_memory(targets, tmp_path, suffix):
     """Before texts were forgotten, memory grew by megabytes a second, and a Perfetto trace hung at

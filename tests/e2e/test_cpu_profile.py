@@ -10,7 +10,6 @@ import pytest
 
 from lib import calls, golang, gospect, pprof
 
-PROGRAMS = ["http", "json", "pingpong"]
 SECONDS, HZ = 3, 400
 SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
 # Of 30 functions one is off by 4 standard errors once in 500 times.
@@ -119,7 +118,9 @@ def work(sample):
 
 @pytest.mark.alone
 # Up to Go 1.23 labels are a map, up to 1.20 crypto/sha256 uses the g register.
-@pytest.mark.parametrize("name, version", [*((name, golang.NEWEST) for name in PROGRAMS),
+@pytest.mark.parametrize("name, version", [("http", golang.NEWEST),
+                                           pytest.param("json", golang.NEWEST, marks=pytest.mark.slow),
+                                           pytest.param("pingpong", golang.NEWEST, marks=pytest.mark.slow),
                                            ("http", "1.20.14")])
 def test_on_cpu_profile_equals_gos_own(targets, tmp_path, name, version):
     """The time of functions, and of labels. On a quiet machine nothing was off by more than three

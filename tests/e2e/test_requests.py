@@ -106,7 +106,7 @@ def exact_waits(request, row):
                for name in WAITS if name in request["did"])
 
 
-@every_version()
+@newest_version()
 def test_each_request_did_what_it_says(targets, version, tmp_path):
     program = targets.start("requests", version)
     file = tmp_path / "out.trace"

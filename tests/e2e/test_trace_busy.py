@@ -107,7 +107,7 @@ def crowd(others):
     return busy_loops(4, sessions=others)
 
 
-in_other_sessions = pytest.mark.parametrize("others", [4, 2])
+in_other_sessions = pytest.mark.parametrize("others", [4, pytest.param(2, marks=pytest.mark.slow)])
 
 
 def has_precedence(program):

@@ -119,7 +119,7 @@ static const struct argp argp = {
 	"  goroutines > 10000     the program has more goroutines\n"
 	"  growth > 1000          the number has grown by more, within a minute\n"
 	"  lock > 5s              a goroutine has waited longer for a Mutex or RWMutex\n"
-	"  wait /REGEX/ > 30s     a goroutine with a matching function has waited longer\n"
+	"  wait /REGEX/ > 30s     a goroutine has waited longer in such a function\n"
 	"  runnable > 1s          a goroutine has been runnable for longer, without a P\n"
 	"  heap > 1GB             the heap is larger\n"
 	"  rss > 80%, rss > 1GB   resident memory is above this part of the cgroup's\n"

@@ -156,10 +156,10 @@ static void find_confinement(const struct findings *to, const struct access_self
 		to, true, "user namespace",
 		self->inner_user
 			? "not the initial one: capabilities of gospect apply only to processes in it"
-			: "the first");
+			: "the initial one");
 	findings_add(to, true, "pid namespace",
 		     self->inner_pid ? "not the initial one: processes outside it are invisible"
-				     : "the first");
+				     : "the initial one");
 	access_hidepid(hidepid, sizeof(hidepid));
 	if (!*hidepid || !strcmp(hidepid, "0") || !strcmp(hidepid, "off"))
 		findings_add(to, true, "hidepid", "off: /proc shows all processes");
@@ -203,11 +203,9 @@ static void find_verbs(const struct findings *to, const struct access_self *self
 			? "reads the memory of any process"
 			: "reads the memory of this user's processes; other users' processes "
 			  "require CAP_SYS_PTRACE";
-	static const char *const readers[] = {"ps", "dump", "stack", "record", "top"};
 	const struct error *read = memory ? memory : far, *trace = no_agent ? no_agent : ptrace;
 
-	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++)
-		findings_add_verb(to, readers[i], whose, read);
+	findings_add_readers(to, whose, read);
 	findings_add_verb(to, "record, on-CPU",
 			  "the kernel samples running threads (perf_event_open)",
 			  read ? read : perf);

@@ -305,10 +305,7 @@ static struct error *must_check find_stale_agent(const struct findings *to, cons
 static void find_verbs(const struct findings *to, const struct error *read,
 		       const struct error *perf, const struct error *trace)
 {
-	static const char *const readers[] = {"ps", "dump", "stack", "record", "top"};
-
-	for (size_t i = 0; i < sizeof(readers) / sizeof(*readers); i++)
-		findings_add_verb(to, readers[i], "reads its memory", read);
+	findings_add_readers(to, "reads its memory", read);
 	findings_add_verb(to, "record, on-CPU",
 			  "the kernel samples running threads (perf_event_open)",
 			  read ? read : perf);

@@ -44,3 +44,13 @@ struct error *findings_agent(void)
 			    "trace supports amd64 and arm64 only; use record here");
 #endif
 }
+
+void findings_add_readers(const struct findings *to, const char *text, const struct error *read)
+{
+	static const char *const verbs[] = {"ps",    "dump",   "stack", "waits",  "why",
+					    "heap",  "memory", "leaks", "record", "top",
+					    "watch", "serve",  "push"};
+
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(*verbs); i++)
+		findings_add_verb(to, verbs[i], text, read);
+}

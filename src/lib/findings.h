@@ -22,4 +22,7 @@ void findings_add_verb(const struct findings *to, const char *verb, const char *
 /* NULL where the agent supports this architecture. */
 struct error *findings_agent(void) must_check;
 
+/* A line for each verb that only reads: `text`, or why `read` forbids it. */
+void findings_add_readers(const struct findings *to, const char *text, const struct error *read);
+
 #endif

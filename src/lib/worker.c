@@ -103,8 +103,9 @@ static bool read_result(struct worker *w)
 static struct error *must_check blame(bool late, int status)
 {
 	if (late)
-		return error_format(ERROR_CORRUPT,
-				    "reading it takes too long: its program is corrupt or hostile");
+		return error_format(
+			ERROR_CORRUPT,
+			"reading it takes too long: the machine is busy, or its program is corrupt or hostile");
 	if (WIFSIGNALED(status))
 		return error_format(
 			ERROR_CORRUPT,

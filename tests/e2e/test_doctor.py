@@ -70,7 +70,7 @@ def test_a_process_of_ours_is_in_order(states):
 def test_verbs_with_the_same_finding_share_a_line(states, run_as_nobody):
     text = gospect.run("doctor").ok().text
     assert len(set(text.splitlines())) == len(text.splitlines())
-    assert re.search(r"^ok  ps, dump, stack, record, top: reads the memory of ", text, re.M)
+    assert re.search(r"^ok  ps, dump, stack, waits, why, .*, record, top, watch, serve, push: reads the memory of ", text, re.M)
     text = run_as_nobody("doctor", states.pid).text
     about = text.split(f"process {states.pid}:\n")[1].splitlines()
     assert len(about) == 2 and about[1].endswith("offcpu: for the reason above")

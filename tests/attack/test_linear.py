@@ -21,7 +21,7 @@ ROUNDS = int(os.environ.get("ROUNDS", in_full(2, 1)))
 # types, variables and call frames, core files and their notes, recordings, traces, raw dumps, memory.
 TARGETS = ("buckets", "buildinfo", "core", "dominators", "dwarf", "fixture", "go_trace", "heap", "labels", "layout",
            "stale_agent", "liar", "objects", "own_files", "pclntab", "perfdata", "probe_sites", "pprof", "raw", "rings", "stacks",
-           "types")
+           "types", "waits")
 # Capstone keeps 2 KB for an instruction, which may be of one byte; of a function 64 KB are decoded.
 BYTES = {"probe_sites": 3072}
 # A byte may be a step. The worst input is three of them again and again: look at all rings, begin a

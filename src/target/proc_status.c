@@ -161,11 +161,17 @@ static bool has_ended(char state)
 	return state == 'Z' || state == 'X';
 }
 
-bool process_is_dead(pid_t pid)
+static bool looks_dead(pid_t pid)
 {
 	char state = target_state(pid);
 
 	return !state || (has_ended(state) && target_status_number(pid, "Threads") < 2);
+}
+
+/* The two numbers are of two moments, and an exec may end between them. */
+bool process_is_dead(pid_t pid)
+{
+	return looks_dead(pid) && looks_dead(pid);
 }
 
 bool process_has_first_thread(pid_t pid)

@@ -69,16 +69,17 @@ static bool is_without_first_thread(pid_t pid)
 	return (state == 'Z' || state == 'X') && target_status_number(pid, "Threads") > 1;
 }
 
-static bool is_between_programs(pid_t pid)
+static struct error *is_starting(const struct process *p)
 {
-	return process_has_first_thread(pid) || is_without_first_thread(pid);
+	return error_format(ERROR_GONE, "process %d is starting its program (exec); try again",
+			    p->base.pid);
 }
 
 static struct error *process_gone(const struct process *p)
 {
-	for (int i = 0; i < EXEC_TRIES && !has_program(p) && is_between_programs(p->base.pid); i++)
+	for (int i = 0; i < EXEC_TRIES && !has_program(p) && !process_is_dead(p->base.pid); i++)
 		usleep(EXEC_PAUSE_US);
-	if (has_program(p))
+	if (has_program(p) || process_has_first_thread(p->base.pid))
 		return error_format(ERROR_GONE,
 				    "process %d became another program (it called exec)",
 				    p->base.pid);
@@ -335,8 +336,7 @@ static struct error *read_entry(struct process *p)
 			return NULL;
 		}
 	}
-	return error_format(ERROR_GONE, "process %d is starting its program (exec); try again",
-			    p->base.pid);
+	return is_starting(p);
 }
 
 /* A dying process has lost its program; a kernel thread never had one. */
@@ -350,10 +350,13 @@ static struct error *no_exe(const struct process *p)
 				    "(pthread_exit() in main()); gospect cannot look at such a "
 				    "process",
 				    p->base.pid);
-	if (!target_is_kernel_thread(p->base.pid))
+	if (target_is_kernel_thread(p->base.pid))
+		return error_format(ERROR_NOT_GO,
+				    "process %d is a thread of the kernel, not a Go program",
+				    p->base.pid);
+	if (process_is_dead(p->base.pid))
 		return error_format(ERROR_GONE, "process %d has exited", p->base.pid);
-	return error_format(ERROR_NOT_GO, "process %d is a thread of the kernel, not a Go program",
-			    p->base.pid);
+	return is_starting(p);
 }
 
 static struct error *read_exe_name(struct process *p)
@@ -444,8 +447,8 @@ struct error *target_open_process(pid_t pid, struct target **ret)
 	struct error *err = try_open(group, ret);
 
 	/* During exec a process has no program, no auxv, or the new program's memory. */
-	for (int i = 0;
-	     err && i < EXEC_TRIES && err->code == ERROR_GONE && is_between_programs(pid); i++) {
+	for (int i = 0; err && i < EXEC_TRIES && err->code == ERROR_GONE && !process_is_dead(pid);
+	     i++) {
 		error_destroy(err);
 		usleep(EXEC_PAUSE_US);
 		err = try_open(group, ret);

@@ -8,6 +8,7 @@
  * load takes at most 64 bytes; of a string instruction every round is an instruction.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/permit.h"
 #include "cli/cli.h"
 
 #ifndef __x86_64__
@@ -151,6 +153,7 @@ int main(int argc, char **argv)
 		perror("reads_probe");
 		return 1;
 	}
+	permit_only(PERMIT_ALL); /* files are mapped */
 	watch(SIGSEGV, on_fault);
 	watch(SIGTRAP, on_trap);
 	err = verb_dump.run(ARRAY_SIZE(args) - 1, args, &status);

@@ -5,6 +5,8 @@ died. A change in golayout, image, unwind or dump shows here, on every version a
 architectures, in seconds.
 """
 
+import re
+
 import pytest
 
 from lib import crash, golang, gospect, traceback
@@ -43,6 +45,16 @@ def test_every_table_of_offsets_has_a_fixture(arch):
         assert any(a == arch and golang.minor(v) == golang.minor(first) and
                    patch(first) <= patch(v) <= patch(last) for v, a in FIXTURES), \
             f"none of {first} to {last} on {arch}: tools/record-fixture {last}"
+
+
+@pytest.mark.parametrize("version", [version for version, arch in FIXTURES if arch == "amd64"])
+def test_a_wait_for_a_pipe_has_its_descriptor(tmp_path, version):
+    """runtime.pollDesc has other offsets in Go 1.17 to 1.17.6."""
+    fixture = Fixture(version, "amd64")
+    program = fixture.unpack_program(tmp_path)
+    text = gospect.run("waits", "--core", fixture.core, "--exe", program).ok().text
+    assert re.search(r"^network 0x[0-9a-f]+: fd \d+; 1 goroutine\n +goroutine \d+ \[IO wait\] in main.readPipe",
+                     text, re.M)
 
 
 @every_fixture

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from lib import golang, gospect, tracing
-from lib.process import comm
+from lib.process import comm, patience
 
 KILLS = 500  # of both builds together
 PARTS = ("gospect", "gospect-surgeon", "gospect-broker")
@@ -39,7 +39,7 @@ def kill_one(chance, program, tmp_path, name, number):
     victim = part(process.pid, name)
     if victim:
         os.kill(victim, signal.SIGKILL)
-    err = process.communicate(timeout=60)[1].decode()
+    err = process.communicate(timeout=patience(60))[1].decode()
     assert process.returncode in ((-signal.SIGKILL, 0) if name == "gospect" else (0, 1)), err
     tracing.assert_cleaned_soon(program)
     return victim is not None

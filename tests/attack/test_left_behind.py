@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from lib import golang, gospect, tracing
-from lib.process import Program, status, wait_until
+from lib.process import Program, patience, status, wait_until
 from lib.traced import Tracing
 
 PTRACE_SEIZE = 0x4206
@@ -92,7 +92,7 @@ def test_nobody_but_gospect_keeps_its_output_open(program, traced):
     assert os.getsid(guardian) == guardian
     with debugged(program.pid):
         traced.kill()
-        out, err = traced.communicate(timeout=5)
+        out, err = traced.communicate(timeout=patience(5))
         assert not out, err
         assert tracing.mappings(program.pid)
     tracing.assert_cleaned_soon(program)
@@ -142,9 +142,9 @@ def test_a_guardian_ends_with_the_program(tmp_path):
 
 @pytest.mark.parametrize("traced", ("trace",), indirect=True)
 def test_no_agent_is_on_ten_seconds_after_all_of_gospects_processes_are_killed(program, traced):
+    wait_until(lambda: tracing.is_switched_on(program.pid), what="the agent to be on")
     killed = tracing.kill_all(traced)
     assert len(killed) >= 3, killed  # broker, surgeon, guardian
-    assert tracing.is_switched_on(program.pid)
     wait_until(lambda: not tracing.is_switched_on(program.pid), 10, "the agent to be off")
     program.assert_well()
     assert tracing.clean(program.pid) == "cleaned"

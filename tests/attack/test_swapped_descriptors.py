@@ -9,7 +9,7 @@ import pathlib
 
 import pytest
 
-from lib import golang, gospect, tracing
+from lib import golang, gospect, hostile, tracing
 from lib.nobody import USER, Hostile
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root can be made to do it"),
@@ -36,15 +36,13 @@ def swapper():
 
 
 @pytest.fixture
-def victim(tmp_path):
-    """A file that others may open neither for writing nor for reading."""
-    path = tmp_path / "victim"
-    path.write_bytes(SECRET)
-    path.chmod(0o600)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o005 != 0o005 and str(folder).startswith("/tmp/"):
-            folder.chmod(0o755)  # it may be named, and taken by O_PATH
-    return path
+def victim():
+    """A file that others may open neither for writing nor for reading. It may be named, and taken by O_PATH."""
+    with hostile.folder() as folder:
+        path = folder / "victim"
+        path.write_bytes(SECRET)
+        path.chmod(0o600)
+        yield path
 
 
 def trace(program, tmp_path, seconds=0.1):

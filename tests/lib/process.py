@@ -38,6 +38,12 @@ def status(pid):
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
+def patience(seconds):
+    """What takes so long on a machine that has nothing else to do may take. What was killed has to run to end, and
+    a thread of low priority (gospect decodes with one) hardly does where many others want the CPUs."""
+    return seconds * min(10, max(1, os.getloadavg()[0] / os.cpu_count()))
+
+
 def wait_until(condition, seconds=PATIENCE, what="it"):
     end = time.monotonic() + seconds
     while not condition():

@@ -69,11 +69,11 @@ static size_t read_piece(struct walk *w, uint64_t at, void *bytes)
 
 enum step { STEP_ON, STEP_TO_STACK, STEP_END, STEP_THERE };
 
-/* Decides whether the bytes at `at` are such a frame. */
+/* Decides whether the bytes at `at`, which may be such a frame, are one. */
 static enum step classify(const struct walk *w, const struct signal_frame *f, uint64_t at,
 			  uint64_t sp)
 {
-	if (!signal_frame_is_likely(f) || !is_being_handled(f, at, sp))
+	if (!is_being_handled(f, at, sp))
 		return STEP_ON;
 	if (w->place.has(w->place.arg, f->pc))
 		return STEP_THERE;
@@ -100,6 +100,9 @@ static enum step search(struct walk *w, uint64_t *sp)
 			struct signal_frame f;
 			enum step step;
 
+			/* A goroutine's stack ends in the heap: these are millions. */
+			if (!signal_frame_is_likely(bytes + i))
+				continue;
 			memcpy(&f, bytes + i, sizeof(f));
 			step = classify(w, &f, at + i, *sp);
 			if (step == STEP_TO_STACK)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <ucontext.h>
 
 /* With all of a CPU's registers, and the red zone. */
@@ -29,11 +30,14 @@ _Static_assert(offsetof(struct signal_frame, mask) == offsetof(ucontext_t, uc_si
 /* asm/ucontext.h. */
 enum { UC_FP_XSTATE = 1, UC_SIGCONTEXT_SS = 2, UC_STRICT_RESTORE_SS = 4 };
 
-/* It may be one. The segment is that of 64-bit code (asm/segment.h: __USER_CS); that also rules out
- * a function's frame: a frame pointer, and behind it the return address. */
-static inline bool signal_frame_is_likely(const struct signal_frame *f)
+/* These bytes may be one. The segment is that of 64-bit code (asm/segment.h: __USER_CS); that also
+ * rules out a function's frame: a frame pointer, and behind it the return address. */
+static inline bool signal_frame_is_likely(const uint8_t *bytes)
 {
-	return f->cs == 0x33;
+	uint16_t segment;
+
+	memcpy(&segment, bytes + offsetof(struct signal_frame, cs), sizeof(segment));
+	return segment == 0x33;
 }
 
 /* What is at `at` has all marks of one. */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <ucontext.h>
 
 /* With vectors of any length, and the siginfo. */
@@ -30,10 +31,13 @@ _Static_assert(offsetof(struct signal_frame, next) == offsetof(ucontext_t, uc_mc
 _Static_assert(offsetof(struct signal_frame, mask) == offsetof(ucontext_t, uc_sigmask),
 	       "as the kernel has it");
 
-/* It may be one. */
-static inline bool signal_frame_is_likely(const struct signal_frame *f)
+/* These bytes may be one. */
+static inline bool signal_frame_is_likely(const uint8_t *bytes)
 {
-	return f->next == SIGNAL_FRAME_FLOATS && f->next_bytes == SIGNAL_FRAME_FLOAT_BYTES;
+	uint32_t next[2];
+
+	memcpy(next, bytes + offsetof(struct signal_frame, next), sizeof(next));
+	return next[0] == SIGNAL_FRAME_FLOATS && next[1] == SIGNAL_FRAME_FLOAT_BYTES;
 }
 
 /* What is at `at` has all marks of one. */

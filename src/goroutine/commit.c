@@ -69,9 +69,10 @@ static struct error *try_alone(struct goroutine_set *set, uint32_t who)
 static size_t batch_length(const struct goroutine_set *set, const uint32_t *who, size_t count,
 			   size_t most)
 {
+	size_t given = set->options.read_bytes, limit = given ? given : BATCH_BYTES;
 	size_t n = 0, bytes = 0;
 
-	while (n < count && n < most && (!n || bytes < BATCH_BYTES))
+	while (n < count && n < most && (!n || bytes < limit))
 		bytes += pending_read_stack_size(set, &set->pending_reads[who[n++]]);
 	return n;
 }

@@ -101,6 +101,8 @@ struct goroutine_stats {
 
 struct goroutine_options {
 	size_t stack_limit; /* bytes of a stack that are read at most */
+	/* Of headers, and of stacks, that one read holds in memory; 0: as many as is fastest. */
+	size_t read_bytes;
 	/* Keeps the first state of a goroutine that moved while it was read, so that goroutines
 	 * that move often are not undercounted. Otherwise the newest state is shown. */
 	bool keep_state;

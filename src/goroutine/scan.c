@@ -83,6 +83,13 @@ static bool look(struct goroutine_set *set, struct goroutine_unit *unit, const u
 	return true;
 }
 
+static size_t bytes_at_once(const struct goroutine_set *set)
+{
+	size_t given = set->options.read_bytes;
+
+	return given && given < PLAN_CALL_BYTES ? given : PLAN_CALL_BYTES;
+}
+
 /* The ranges of as many units as fit one call. */
 static bool gather(struct goroutine_set *set, const uint32_t *units, size_t count, size_t *ret)
 {
@@ -94,7 +101,7 @@ static bool gather(struct goroutine_set *set, const uint32_t *units, size_t coun
 
 		if (!u->pause && set->batch.count &&
 		    (set->batch.count + u->range_count > TARGET_MAX_RANGES ||
-		     set->batch.bytes + u->bytes > PLAN_CALL_BYTES))
+		     set->batch.bytes + u->bytes > bytes_at_once(set)))
 			break;
 		if (leave_out(set, u))
 			continue;

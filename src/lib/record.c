@@ -27,6 +27,8 @@
 
 /* Of a deeper stack, the innermost frames and the start function remain. */
 #define STACK_LIMIT (256u << 10)
+/* Many processes with such a recording run beside each other: none holds much memory. */
+#define SEGMENTS_READ_BYTES (128u << 10)
 /* All distinct stacks together: 6 MB, or 30,000 stacks of 25 frames. */
 #define MAX_STACK_WORDS (3u << 18)
 
@@ -174,6 +176,7 @@ static struct error *must_check open_recording(struct gospect_target *t,
 		.stop = t->cancel,
 		.whole_first = kind == SEGMENTS,
 		.sleeps_long = kind == SEGMENTS,
+		.read_bytes = kind == SEGMENTS ? SEGMENTS_READ_BYTES : 0,
 		.part = kind == ONE_PROFILE ? recording_times_take : NULL,
 		.part_arg = &r->times,
 		.stayed = o->flags & GOSPECT_RECORD_GOROUTINES ? recording_goroutines_take : NULL,
@@ -713,6 +716,10 @@ static struct error *must_check take_segment(struct segment_run *run)
 	run->ended = run->to->take(run->to, wall, goroutines);
 	if (run->to->budget > 0 && r->options.budget < 100)
 		wall_sampler_set_budget(r->sampler, run->to->budget / 100);
+	if (run->to->rate > 0 && r->options.budget >= 100) {
+		r->options.rate = run->to->rate;
+		wall_sampler_set_rate(r->sampler, run->to->rate);
+	}
 	return NULL;
 }
 

@@ -7,8 +7,9 @@
 #include "base/error.h"
 
 struct segments {
-	/* take() may change both. */
+	/* take() may change these. */
 	double interval; /* seconds of one segment */
+	double rate;     /* ticks a second, of a recording without a budget; 0: as before */
 	double budget;   /* percent of a core, below 100; 0: as the options say */
 	/* Before take(): so many stacks and labels are known that the recording should begin anew,
 	 * before the limits are reached. */

@@ -34,12 +34,12 @@
 #define LEAST_RATE 0.1
 #define NO_LIMIT 100
 /* The parts of the budget that samples and the making of requests have; the rest is for sending. */
-#define SAMPLES_SHARE 0.4
-#define REQUESTS_SHARE 0.4
+#define SAMPLES_SHARE 0.35
+#define REQUESTS_SHARE 0.35
 /* Where that is not enough, segments are longer, up to this many times. */
 #define MOST_LONGER 6
-/* A recording begins anew, with another rate, when that should be so many times as high or low. */
-#define CHANGED 2.0
+/* What was used beyond the budget is saved later, as much as takes so many seconds. */
+#define MOST_DEBT_SECONDS 600
 
 struct work {
 	const struct push_job *job;
@@ -50,10 +50,12 @@ struct work {
 	double rate;       /* of this recording */
 	double tick;       /* seconds of CPU time that a tick takes */
 	uint64_t slept_ns; /* CPU time of this thread when the last segment was done */
+	double debt;       /* seconds of CPU time beyond the budget */
+	bool was_small;    /* of this recording: is_small() */
 	uint32_t taken;    /* segments */
 	bool no_heap;      /* the program keeps no heap profile: it was remarked */
 	bool told;         /* that segments are longer */
-	bool again;        /* the recording shall begin anew */
+	bool again;        /* the recording shall begin anew, as the budget is of another kind */
 };
 
 /* ---- frames ---- */
@@ -186,11 +188,21 @@ static void learn_cost(struct work *w, uint64_t cpu_ns, double seconds)
 	w->tick = fmax(cpu_ns / 1e9 / ticks, TICK_SECONDS / 10);
 }
 
+/* What all work of the last segment has cost, against what it may. The measures above are of one
+ * segment, and the next may cost more: so the sum is what counts. */
+static void settle_debt(struct work *w, uint64_t cpu_ns, double seconds)
+{
+	double a_second = share_of(w) / 100 * (SAMPLES_SHARE + REQUESTS_SHARE);
+	double debt = w->debt + cpu_ns / 1e9 - a_second * seconds;
+
+	w->debt = fmin(fmax(debt, 0), a_second * MOST_DEBT_SECONDS);
+}
+
 /* `cpu_ns`: what making the last segment took. */
 static void pace(struct work *w, struct segments *segments, uint64_t cpu_ns)
 {
 	double share = share_of(w), seconds = cpu_ns / 1e9;
-	double needed = seconds * 100 / (share * REQUESTS_SHARE);
+	double needed = (seconds + w->debt) * 100 / (share * REQUESTS_SHARE);
 	double longest = w->job->interval * MOST_LONGER;
 
 	/* The first segment of a recording reads tables and all stacks for the first time. */
@@ -204,8 +216,9 @@ static void pace(struct work *w, struct segments *segments, uint64_t cpu_ns)
 		w->told = true;
 	}
 	segments->budget = is_small(w) ? 0 : budget_of(w);
-	w->again = segments->is_full || rate_of(w) > CHANGED * w->rate ||
-		   rate_of(w) * CHANGED < w->rate;
+	w->again = segments->is_full || is_small(w) != w->was_small;
+	if (is_small(w))
+		segments->rate = w->rate = rate_of(w);
 }
 
 static int take(struct segments *segments, struct gospect_profile *wall,
@@ -226,6 +239,8 @@ static int take(struct segments *segments, struct gospect_profile *wall,
 	malloc_trim(0);
 	if (w->taken && is_small(w))
 		learn_cost(w, began - w->slept_ns, info->duration_ns / 1e9);
+	if (w->taken)
+		settle_debt(w, clock_cpu() - w->slept_ns, info->duration_ns / 1e9);
 	pace(w, segments, clock_cpu() - began);
 	w->slept_ns = clock_cpu();
 	return (!put && !err) || w->again;
@@ -259,6 +274,7 @@ static struct error *must_check record(struct work *w)
 		};
 
 		w->again = false;
+		w->was_small = is_small(w);
 		w->taken = 0;
 		err = segments_record(w->target, &how, &segments);
 	} while (!err && w->again &&

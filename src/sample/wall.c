@@ -148,6 +148,7 @@ struct error *wall_sampler_open(struct target *t, const struct image *img,
 	_cleanup_wall_sampler_ struct wall_sampler *s = calloc(1, sizeof(*s));
 	struct goroutine_options goroutines = {
 		.stack_limit = options->stack_limit,
+		.read_bytes = options->read_bytes,
 		.keep_state = true,
 		.changed = changed,
 		.arg = s,
@@ -221,13 +222,20 @@ static bool may_read_all(struct wall_sampler *s)
 	return true;
 }
 
+static size_t ordered_unit_size(const struct wall_sampler *s)
+{
+	size_t given = s->options.read_bytes;
+
+	return given && given < UNIT_ORDERED ? given : UNIT_ORDERED;
+}
+
 static size_t unit_size(struct wall_sampler *s, bool at_once)
 {
 	if (unlimited(s))
-		return UNIT_ORDERED;
+		return ordered_unit_size(s);
 	if (!s->result.ticks)
-		return may_read_all(s) ? UNIT_ORDERED : UNIT_SCARCE;
-	return at_once ? UNIT_ORDERED : UNIT_RANDOM;
+		return may_read_all(s) ? ordered_unit_size(s) : UNIT_SCARCE;
+	return at_once ? ordered_unit_size(s) : UNIT_RANDOM;
 }
 
 static double squared(uint64_t ns)
@@ -639,6 +647,12 @@ struct error *wall_sampler_interval(struct wall_sampler *s, struct wall_interval
 	interval.count = s->interval.seen.count;
 	*ret = interval;
 	return NULL;
+}
+
+void wall_sampler_set_rate(struct wall_sampler *s, double hz)
+{
+	s->options.hz = hz;
+	s->period = (uint64_t)((double)(clock_now() - s->started) * hz / 1e9) + 1;
 }
 
 void wall_sampler_set_budget(struct wall_sampler *s, double budget)

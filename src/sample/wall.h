@@ -41,6 +41,7 @@ struct wall_options {
 	size_t stack_limit; /* bytes of a stack that are read at most */
 	struct unwinding unwind;                        /* how frames are found */
 	bool request_names, request_paths, request_ids; /* see struct goroutine_options */
+	size_t read_bytes;                              /* see struct goroutine_options */
 	/* Samples all goroutines at first, whatever that costs: for callers that show them at
 	 * once. */
 	bool whole_first;
@@ -132,6 +133,9 @@ struct error *wall_sampler_interval(struct wall_sampler *s, struct wall_interval
 
 /* Another budget from now on, also more than 0; for a sampler that has one. */
 void wall_sampler_set_budget(struct wall_sampler *s, double budget);
+
+/* So many ticks a second from now on; for a sampler without a budget. */
+void wall_sampler_set_rate(struct wall_sampler *s, double hz);
 
 /* The bucket of a part's samples: stack, labels and status; false: there is none. */
 bool wall_sampler_sampled(const struct wall_sampler *s, uint32_t bucket, struct wall_bucket *ret);

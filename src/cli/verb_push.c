@@ -18,6 +18,7 @@ enum {
 	KEY_TO = 0x7600,
 	KEY_CONTAINER,
 	KEY_HOST,
+	KEY_CHILDREN,
 	KEY_INTERVAL,
 	KEY_LABEL,
 	KEY_SPOOL,
@@ -58,6 +59,8 @@ static const struct argp_option options[] = {
 	{"container", KEY_CONTAINER, "ID", 0,
 	 "Push the Go processes in this container; the first 4 characters suffice", 1},
 	{"host", KEY_HOST, NULL, 0, "Push every Go process of this machine", 1},
+	{"children", KEY_CHILDREN, NULL, 0,
+	 "Push the Go programs that the target starts too, also later ones", 1},
 	{NULL, 0, NULL, 0, "Server:", 2},
 	{"to", KEY_TO, "KIND", 0, "pyroscope, parca or otlp", 2},
 	{"token-file", KEY_TOKEN_FILE, "FILE", 0,
@@ -180,6 +183,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return parse_container(arg, &v->push.wanted.container, state);
 	case KEY_HOST:
 		v->push.wanted.host = true;
+		return 0;
+	case KEY_CHILDREN:
+		v->push.wanted.children = true;
 		return 0;
 	case KEY_INTERVAL:
 		return parse_duration_option(arg, 1, 3600, &v->push.interval, state);
@@ -316,6 +322,11 @@ static struct error *must_check check_targets(struct push_verb *v)
 	if (w->host && (w->container || v->name_count || v->pid_count))
 		return error_format(ERROR_USAGE,
 				    "push: --host and a process are mutually exclusive");
+	if (w->host && w->children)
+		return error_format(
+			ERROR_USAGE,
+			"push: --children and --host are mutually exclusive: --host has "
+			"all processes");
 	for (size_t i = 0; i < v->pid_count; i++) {
 		snprintf(path, sizeof(path), "/proc/%d", v->pids[i]);
 		if (access(path, F_OK))

@@ -173,8 +173,10 @@ static void take_error(struct push *p, struct push_target *t, const char *bytes,
 	if (size <= sizeof(code))
 		return;
 	memcpy(&code, bytes, sizeof(code));
-	/* On a host most processes are no Go programs, and some end meanwhile. */
-	if ((code == ERROR_NOT_GO || code == ERROR_GONE) && p->o->wanted.host)
+	/* Most processes of a host are no Go programs, as some that others start; and some end
+	 * meanwhile. */
+	if ((code == ERROR_NOT_GO || code == ERROR_GONE) &&
+	    (p->o->wanted.host || p->o->wanted.children))
 		return;
 	say_once(p, t, bytes + sizeof(code), size - sizeof(code));
 }

@@ -12,6 +12,9 @@
 #include "lib/process_name.h"
 #include "target/proc_status.h"
 
+/* Of processes that started each other. */
+#define MOST_GENERATIONS 64
+
 void push_targets_init(struct push_targets *t)
 {
 	struct stat st;
@@ -64,12 +67,27 @@ static bool is_wanted(const struct push_wanted *w, pid_t pid, const struct proce
 	return w->container && cgroup_container(file, w->container, container);
 }
 
-static struct push_target *find(struct push_targets *t, pid_t pid)
+static struct push_target *find(const struct push_targets *t, pid_t pid)
 {
 	for (size_t i = 0; i < t->count; i++)
 		if (t->items[i].pid == pid)
 			return &t->items[i];
 	return NULL;
+}
+
+/* Whether it was started by one that is wanted, or by one that is pushed already: the children of a
+ * process that has ended are another one's. */
+static bool descends(const struct push_targets *t, const struct push_wanted *w, pid_t pid)
+{
+	struct process_name name;
+
+	if (!w->children)
+		return false;
+	/* Pids are used again: what is read here is of several moments. */
+	for (int i = 0; i < MOST_GENERATIONS && (pid = process_parent(pid)) > 1; i++)
+		if (find(t, pid) || (process_name_read(pid, &name) && is_wanted(w, pid, &name)))
+			return true;
+	return false;
 }
 
 /* A process without a program is a thread of the kernel, or has ended. */
@@ -106,7 +124,7 @@ static struct error *must_check look_at(struct push_targets *t, const struct pus
 	/* Its worker notices the end of the program that it reads. */
 	if (known && known->worker.pid)
 		return NULL;
-	if (!process_name_read(pid, &name) || !is_wanted(w, pid, &name))
+	if (!process_name_read(pid, &name) || (!is_wanted(w, pid, &name) && !descends(t, w, pid)))
 		return NULL;
 	if (!known && !array_reserve(&t->items, &t->capacity, t->count + 1))
 		return &error_no_memory;
@@ -133,10 +151,16 @@ static void remove_gone(struct push_targets *t)
 	t->count = n;
 }
 
-/* Only ids are wanted: no other process can be. */
+/* Without these no process can come later. */
 static bool are_ids(const struct push_wanted *w)
 {
 	return !w->host && !w->container && !(w->names && *w->names);
+}
+
+/* No other process need be looked at. */
+static bool are_only_ids(const struct push_wanted *w)
+{
+	return are_ids(w) && !w->children;
 }
 
 static struct error *must_check look_at_all(struct push_targets *t, const struct push_wanted *w)
@@ -158,9 +182,9 @@ struct error *push_targets_scan(struct push_targets *t, const struct push_wanted
 
 	for (size_t i = 0; i < t->count; i++)
 		t->items[i].is_seen = false;
-	if (!are_ids(wanted))
+	if (!are_only_ids(wanted))
 		err = look_at_all(t, wanted);
-	for (const pid_t *p = wanted->pids; are_ids(wanted) && !err && *p; p++)
+	for (const pid_t *p = wanted->pids; are_only_ids(wanted) && !err && *p; p++)
 		err = look_at(t, wanted, *p);
 	remove_gone(t);
 	return err;

@@ -12,6 +12,7 @@ struct push_wanted {
 	const char *const *names; /* of programs or processes; NULL-terminated, or NULL */
 	const pid_t *pids;        /* 0 behind the last; or NULL */
 	const char *container;    /* its id, or the first characters; NULL: none */
+	bool children;            /* and what these have started, also later */
 };
 
 enum push_state {
@@ -48,7 +49,8 @@ void push_targets_release(struct push_targets *t);
 struct error *push_targets_scan(struct push_targets *t,
 				const struct push_wanted *wanted) must_check;
 
-/* Whether it is over: all wanted processes were given by id, and none is there any more. */
+/* Whether it is over: all wanted processes were given by id, and neither one of them nor what they
+ * started is there any more. */
 bool push_targets_are_gone(const struct push_targets *t, const struct push_wanted *wanted);
 
 #endif

@@ -1,11 +1,11 @@
-"""The OCI image of all machines, by umoci: gospect, its licences, and nothing else."""
+"""The OCI image of all machines, by umoci: gospect, its licences, the certificates that push needs, and nothing else."""
 
 import hashlib
 import json
 import shutil
 import time
 
-from dist import files
+from dist import authorities, files
 from dist.release import SUMMARY, run
 
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -17,6 +17,7 @@ def fill(release, tree, machine):
     (root / "usr" / "bin").mkdir(parents=True)
     shutil.copy(tree / "usr" / "bin" / "gospect", root / "usr" / "bin")
     shutil.copytree(tree / "usr" / "share" / "doc", root / "usr" / "share" / "doc")
+    authorities.place(root)
     (root / "tmp").mkdir()
     files.settle(root, release.date)
     (root / "tmp").chmod(0o1777)
@@ -29,7 +30,7 @@ def add(release, layout, tree, machine):
     image = f"{layout}:{machine.name}"
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(release.date))
     run("umoci", "new", "--image", image)
-    for name in "usr", "tmp":
+    for name in "usr", "etc", "tmp":
         run("umoci", "insert", "--rootless", "--image", image, "--history.created", moment,
             "--history.created_by", f"gospect {release.version}: /{name}", root / name, f"/{name}")
     run("umoci", "config", "--image", image, "--no-history", "--created", moment, "--os", "linux",

@@ -12,7 +12,9 @@ import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MAINTAINER = "gospect maintainers <maintainers@gospect.example>"
+# Who publishes the packages, in Debian's own variables. Without them the address is one that receives no mail.
+MAINTAINER = (f"{os.environ.get('DEBFULLNAME', 'gospect maintainers')} "
+              f"<{os.environ.get('DEBEMAIL', 'maintainers@gospect.example')}>")
 SUMMARY = "profiler and tracer for running Go programs"
 DESCRIPTION = """\
 gospect shows what a running Go program does, from outside: goroutines,

@@ -5,7 +5,7 @@ import json
 import re
 import time
 
-from dist import files
+from dist import authorities, files
 
 
 def identity(*words):
@@ -32,6 +32,14 @@ def of_binary(release, machine, tree):
     return {**made, "SPDXID": identity("Package-gospect", release.version, machine.name)}
 
 
+def of_authorities():
+    """Of the image alone."""
+    name, version = authorities.PACKAGE, authorities.version()
+    return package(name, version, authorities.LICENCE, supplier="Organization: Debian", externalRefs=[
+        {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+         "referenceLocator": f"pkg:deb/debian/{name}@{version.replace('+', '%2B')}?arch=all"}])
+
+
 def relation(one, kind, other):
     return {"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other}
 
@@ -47,6 +55,8 @@ def document(release, made):
         relations.append(relation("SPDXRef-DOCUMENT", "DESCRIBES", binary["SPDXID"]))
         relations += [relation(binary["SPDXID"], "STATIC_LINK", identity("Package", s.name, s.version))
                       for s in sorted({p.source for p in packages})]
+    parts.append(of_authorities())
+    relations.append(relation("SPDXRef-DOCUMENT", "DESCRIBES", parts[-1]["SPDXID"]))
     digest = hashlib.sha256(json.dumps([parts, relations]).encode()).hexdigest()
     return {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",

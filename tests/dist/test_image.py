@@ -114,8 +114,20 @@ def test_the_image_is_one_of_both_machines():
 
 def test_the_image_has_no_more_than_gospect(bundle):
     files = {str(path.relative_to(bundle / "rootfs")) for path in (bundle / "rootfs").rglob("*") if path.is_file()}
-    assert "usr/bin/gospect" in files
-    assert all(name.startswith("usr/share/doc/gospect/") for name in files - {"usr/bin/gospect"})
+    bundle_of_certificates = "etc/ssl/certs/ca-certificates.crt"
+    assert {"usr/bin/gospect", bundle_of_certificates} <= files
+    assert all(name.startswith(("usr/share/doc/gospect/", "usr/share/doc/ca-certificates/"))
+               for name in files - {"usr/bin/gospect", bundle_of_certificates})
+
+
+def test_the_image_has_the_certificates_of_debian_alone(bundle):
+    """Not one that was added to this machine: push trusts them."""
+    names = [name for line in pathlib.Path("/var/lib/dpkg/info/ca-certificates.md5sums").read_text().splitlines()
+             for name in line.split()[1:] if name.endswith(".crt")]
+    expected = {(pathlib.Path("/") / name).read_text().strip() for name in names}
+    text = (bundle / "rootfs/etc/ssl/certs/ca-certificates.crt").read_text()
+    found = re.findall(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", text, re.S)
+    assert set(found) == expected and len(found) == len(expected) > 50
 
 
 def test_a_sidecar_of_the_guide_looks_at_its_neighbour(contained, bundle, tmp_path):

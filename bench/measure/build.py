@@ -5,11 +5,17 @@ program, delve, benchstat) is kept in $XDG_CACHE_HOME/gospect/bench and used aga
 """
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "scripts"))  # its dist packs the Go module
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "gospect", "bench")
+
+from dist import gomodule  # noqa: E402  pylint: disable=wrong-import-position
+
 GO_VERSION = "go1.27.2"
 # Real programs: 146 MB and 400 MB with symbols and DWARF.
 PROMETHEUS = ("github.com/prometheus/prometheus", "v0.300.0")  # Prometheus 3.0.0
@@ -81,6 +87,23 @@ class Programs:
 
     def meter(self):
         return self._target("meter")
+
+    def meter_with_module(self):
+        """The meter, with gospect's Go module beside fgprof."""
+        folder, module = os.path.join(self.folder, "meter-module"), os.path.join(self.folder, "module")
+        for old in folder, module:
+            shutil.rmtree(old, ignore_errors=True)
+        os.makedirs(self.folder, exist_ok=True)
+        command = os.path.join(self.folder, "gospect.stripped")
+        subprocess.run(["strip", "-o", command, self.gospect], check=True)
+        gomodule.pack(pathlib.Path(module), {"amd64": command})
+        shutil.copytree(os.path.join(ROOT, "bench", "targets", "meter"), folder)
+        with open(os.path.join(folder, "go.mod"), "a", encoding="utf-8") as file:
+            file.write(f"\nrequire {gomodule.path()} v0.0.0\n\nreplace {gomodule.path()} => {module}\n")
+        output = os.path.join(self.folder, "meter-with-module")
+        say(f"building the meter with the Go module, with {GO_VERSION}")
+        self.go("build", "-tags", "gospect_module", "-o", output, ".", folder=folder)
+        return output
 
     def switcher(self):
         return self._target("switcher")

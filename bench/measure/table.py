@@ -168,6 +168,19 @@ def overhead_case(case):
         yield line("    " + name, "", *(spread(m[key], scale) if key in m else "" for m in changed))
 
 
+def module(cases):
+    yield line("a program that profiles itself", "nothing", "nothing again", "the Go module", "fgprof 99 Hz")
+    for case in cases:
+        modes = case["modes"]
+        base, changed = modes["nothing"], [modes[m] for m in ("nothing again", "module", "fgprof")]
+        yield line(f"  {case['work']}, {count(case['parked'])} parked")
+        for key, name, value in (
+                ("throughput", "throughput", short(base["throughput"][0]) + " op/s"),
+                ("cpu_per_op", "CPU per op, with its child", microseconds(base["cpu_per_op"][0] / 1000)),
+                ("p999_us", "p99.9", microseconds(base["p999_us"][0]))):
+            yield line("    " + name, value, *(change(m[key + "_change"]) for m in changed))
+
+
 def tracing(cases):
     yield line("the target, while traced", "nothing", "by gospect trace", "without stacks", "by its own runtime/trace")
     for case in cases:
@@ -293,7 +306,7 @@ def heaps(cases):
 
 
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
-            "standard": standard, "services": services, "overhead": overhead, "tracing": tracing,
+            "standard": standard, "services": services, "overhead": overhead, "module": module, "tracing": tracing,
             "together": together, "decoding": decoding, "bursts": bursts,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
             "uprobes": uprobes, "names": names, "stops": stops, "pauses": pauses, "leaks": leaks, "page": page, "heaps": heaps}

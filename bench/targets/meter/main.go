@@ -4,6 +4,8 @@
 //	slice MS        what the workload did in the next MS milliseconds
 //	fgprof start    profiles itself as github.com/felixge/fgprof does, 99 times a second
 //	fgprof stop     how many times it really did
+//	module start    profiles itself by gospect's Go module, where it is built with it
+//	module stop
 //	trace start     traces itself by runtime/trace, into nowhere
 //	trace start FILE
 //	trace stop      how many bytes that were
@@ -63,9 +65,9 @@ func obey(work *workload) {
 		case len(words) == 2 && words[0] == "slice":
 			ms, _ := strconv.Atoi(words[1])
 			answer(work.slice(time.Duration(ms) * time.Millisecond))
-		case len(words) == 2 && words[0] == "fgprof" && words[1] == "start":
-			answer(own.start())
-		case len(words) == 2 && words[0] == "fgprof" && words[1] == "stop":
+		case len(words) == 2 && profilers[words[0]] != nil && words[1] == "start":
+			answer(own.start(words[0]))
+		case len(words) == 2 && profilers[words[0]] != nil && words[1] == "stop":
 			answer(own.stop())
 		case len(words) == 2 && words[0] == "trace" && words[1] == "start":
 			answer(traced.start(""))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -10,7 +11,12 @@ import (
 	"github.com/felixge/fgprof"
 )
 
-// inProcess is a profiler inside the program: fgprof, as a program that has it would run it.
+// Profilers inside the program, as a program that has one would run it.
+var profilers = map[string]func(io.Writer) func() error{
+	"fgprof": func(w io.Writer) func() error { return fgprof.Start(w, fgprof.FormatFolded) },
+}
+
+// inProcess is one of them.
 type inProcess struct {
 	finish  func() error
 	profile bytes.Buffer
@@ -22,10 +28,10 @@ type ownProfile struct {
 	Hz    float64 `json:"hz"`
 }
 
-func (p *inProcess) start() interface{} {
+func (p *inProcess) start(name string) interface{} {
 	p.profile.Reset()
 	p.began = time.Now()
-	p.finish = fgprof.Start(&p.profile, fgprof.FormatFolded)
+	p.finish = profilers[name](&p.profile)
 	return map[string]bool{"started": true}
 }
 

@@ -119,10 +119,11 @@ fuzz: build-fuzz/build.ninja
 	@tests/fuzz/run
 
 # Torn reads: 100 million stacks of every Go version; writes docs/internals/torn-reads.md. 45 minutes. Then the
-# memory of a trace of 10 million goroutines, none of which has a text of another's.
+# memory of a trace of 10 million goroutines, none of which has a text of another's, and of an hour of serve.
 soak: all
 	@tests/soak/run --write
 	@tests/soak/trace
+	@tests/soak/serve
 
 # A minute each of a quiet, a busy and a drifting machine against the program's own account and trace.
 accuracy: all

@@ -81,7 +81,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target --core $output -n --rows -h --help" -- "$cur"))
 		;;
 	push)
-		COMPREPLY=($(compgen -W "-p --pid --container --host --to --token-file --header --ca-file --timeout --interval --label --budget --no-names -d --duration --spool --spool-size -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "-p --pid --container --host --children --to --token-file --header --ca-file --timeout --interval --label --budget --no-names -d --duration --spool --spool-size -h --help" -- "$cur"))
 		;;
 	stack)
 		COMPREPLY=($(compgen -W "$target --core $output -g --goid --unwind -h --help" -- "$cur"))
@@ -102,7 +102,7 @@ _gospect() {
 		COMPREPLY=($(compgen -W "$target $output -d --duration --by --only --root --per --route --slower --against-fast --span --wakers --critical-path --alloc -n --rows --source --no-names --cpu --sampled -r --rate --budget --max-size --max-pause -v --verbose -h --help" -- "$cur"))
 		;;
 	serve)
-		COMPREPLY=($(compgen -W "$target --host --listen --name --token-file --tls-cert --tls-key --client-ca --no-trace --budget -h --help" -- "$cur"))
+		COMPREPLY=($(compgen -W "$target --host --children --listen --name --token-file --tls-cert --tls-key --client-ca --no-trace --budget -h --help" -- "$cur"))
 		;;
 	symbolize)
 		COMPREPLY=($(compgen -f -W "$output --exe --debug-dir -h --help" -- "$cur"))

@@ -17,6 +17,7 @@
 
 enum {
 	KEY_HOST = 0x7300,
+	KEY_CHILDREN,
 	KEY_LISTEN,
 	KEY_NAME,
 	KEY_NO_TRACE,
@@ -48,6 +49,8 @@ struct serve_verb {
 static const struct argp_option options[] =
 	{{"host", KEY_HOST, NULL, 0,
 	  "Serve every Go process of this machine that gospect can read (the default)", 1},
+	 {"children", KEY_CHILDREN, NULL, 0,
+	  "Serve the Go programs that the target starts too, also later ones", 1},
 	 {NULL, 0, NULL, 0, "Server:", 4},
 	 {"listen", KEY_LISTEN, "ADDRESS:PORT", 0,
 	  "Listen here (" DEFAULT_LISTEN
@@ -88,6 +91,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_HOST:
 		v->target.host = true;
+		return 0;
+	case KEY_CHILDREN:
+		v->target.children = true;
 		return 0;
 	case KEY_LISTEN:
 		v->listen = arg;
@@ -248,7 +254,7 @@ static void say_address(void *arg, const char *address)
 	const struct serve_verb *v = arg;
 	const char *scheme = v->cert_file ? "https" : "http";
 
-	if (v->how.pid_count == 1)
+	if (v->how.pid_count == 1 && !v->how.children)
 		say("serving process %d at %s://%s/debug/pprof/", v->how.pids[0], scheme, address);
 	else
 		say("serving Go processes at %s://%s/", scheme, address);
@@ -285,6 +291,7 @@ static struct error *run_serve(struct serve_verb *v)
 	command_offer_to_be_killed();
 	err = find_processes(v);
 	v->how.exe = v->target.exe;
+	v->how.children = v->target.children;
 	v->how.cancel = stop_cancel;
 	v->how.names = v->names;
 	v->how.listens = say_address;

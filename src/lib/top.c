@@ -14,6 +14,7 @@
 #include "lib/options.h"
 #include "lib/running_stacks.h"
 #include "lib/target_handle.h"
+#include "lib/top_numbers.h"
 #include "lib/top_why.h"
 #include "top/go_names.h"
 #include "top/page.h"
@@ -37,6 +38,9 @@ _Static_assert((int)GOSPECT_TOP_KEY_UP == (int)TOP_PRESS_UP &&
 #define WHY_SHARE 0.15
 #define PROFILE_SECONDS 60
 #define DEFAULT_BUDGET 1
+#define DEFAULT_RATE 100
+/* Many views without a screen run beside each other: none holds much memory. */
+#define WATCH_READ_BYTES (128u << 10)
 /* A sampler that uses all of its budget exceeds it by up to 7 %. */
 #define SAMPLER_SHARE 0.93
 
@@ -67,13 +71,16 @@ struct gospect_top {
 	size_t wanted_capacity;
 	size_t height; /* of the last page */
 	double budget; /* percent */
+	double rate;
 	bool ascii;
+	bool is_watch;  /* it has no screen: lib/top_numbers.h */
 	bool filters;   /* options of the command line leave goroutines out */
 	uint64_t now;   /* the time that is shown: CLOCK_MONOTONIC */
 	uint64_t clock; /* and CLOCK_REALTIME */
 	uint64_t refresh_at;
 	uint64_t refresh_cpu; /* CPU time when the last refresh began; 0: its cost is known */
 	uint64_t cost;        /* CPU time of the last time */
+	struct top_numbers numbers;
 	bool begun;
 	bool skip_interval;  /* it includes time in which the view was frozen */
 	struct error *ended; /* why it is no longer readable; NULL: it is readable */
@@ -107,6 +114,24 @@ static struct error *filter_interval(struct gospect_top *t, struct wall_interval
 	return NULL;
 }
 
+/* What is not taken yet of a view without a screen. */
+static void add_numbers(struct gospect_top *t, const struct wall_interval *interval)
+{
+	struct goroutine_set *set = wall_sampler_set(t->sampler);
+	struct top_numbers *n = &t->numbers;
+
+	n->seconds += interval->ns / 1e9;
+	for (size_t i = 0; i < interval->count; i++) {
+		const struct wall_bucket *b = &interval->buckets[i];
+		const char *reason = goroutine_set_wait_reason(set, b->wait_reason);
+
+		n->states[top_state_of(b->status)] += b->ns / 1e9;
+		n->cpu += b->cpu_ns / 1e9;
+		if (top_state_of(b->status) == TOP_WAITING && !strncmp(reason, "sync.", 5))
+			n->locks += b->ns / 1e9;
+	}
+}
+
 static struct error *take_interval(struct gospect_top *t)
 {
 	struct wall_interval interval;
@@ -119,6 +144,8 @@ static struct error *take_interval(struct gospect_top *t)
 		request_watch_skip(&t->requests, wall_sampler_looks(t->sampler), t->now);
 		return NULL;
 	}
+	if (t->is_watch)
+		add_numbers(t, &interval);
 	err = filter_interval(t, &interval);
 	if (!err)
 		err = top_model_add(&t->model, &interval);
@@ -219,6 +246,7 @@ static struct top_source source_of(struct gospect_top *t, unsigned int seconds)
 				   .about = t->about,
 				   .code = code_of(t),
 				   .end = t->clock,
+				   .rate = t->rate,
 				   .seconds = seconds};
 }
 
@@ -464,6 +492,59 @@ struct gospect_error *gospect_top_page(struct gospect_top *t, size_t width, size
 	return error_out(err);
 }
 
+/* ---- without a screen ---- */
+
+static struct error *must_check watch_refresh(struct gospect_top *t)
+{
+	t->now = clock_now();
+	t->clock = clock_read(CLOCK_REALTIME);
+	t->refresh_at = t->now + REFRESH_NS;
+	return take_interval(t);
+}
+
+static struct error *must_check watch_begin(struct gospect_top *t)
+{
+	t->begun = true;
+	t->now = clock_now();
+	t->refresh_at = t->now + REFRESH_NS;
+	return wall_sampler_begin(t->sampler);
+}
+
+struct error *top_watch_step(struct gospect_top *t, bool *ret_ended)
+{
+	struct error *err = t->begun ? look(t) : watch_begin(t);
+
+	*ret_ended = err && (err->code == ERROR_GONE || err->code == ERROR_FAULT);
+	if (*ret_ended) {
+		error_destroy(err);
+		return watch_refresh(t);
+	}
+	return err || clock_now() < t->refresh_at ? err : watch_refresh(t);
+}
+
+struct error *top_numbers_take(struct gospect_top *t, struct top_numbers *ret)
+{
+	struct error *err = watch_refresh(t);
+
+	if (err)
+		return err;
+	request_watch_count(&t->requests, &t->model, t->now);
+	*ret = t->numbers;
+	ret->has_requests = t->requests.shown;
+	ret->requests = t->requests.numbers;
+	t->numbers = (struct top_numbers){0};
+	return NULL;
+}
+
+struct error *top_watch_profile(struct gospect_top *t, unsigned int seconds,
+				struct gospect_profile **ret)
+{
+	const struct top_source source = source_of(t, seconds);
+
+	wall_sampler_pause(t->sampler);
+	return top_profile_make(&source, ret);
+}
+
 /* ---- from the beginning to the end ---- */
 
 static void name_target(struct gospect_top *t)
@@ -481,14 +562,15 @@ static struct error *must_check open_sampler(struct gospect_top *t,
 	bool system = o->flags & GOSPECT_TOP_SYSTEM;
 	struct gospect_target *target = t->target;
 	const struct wall_options sample = {
-		.hz = 100,
+		.hz = t->rate,
+		.read_bytes = t->is_watch ? WATCH_READ_BYTES : 0,
 		.budget = t->budget >= 100 ? 0 : SAMPLER_SHARE * t->budget / 100,
 		.goid = t->wanted_by.want.goroutine,
 		.system = system,
 		.request_names = true,
 		.stack_limit = STACK_LIMIT,
 		.whole_first = true,
-		.creators = true,
+		.creators = !t->is_watch,
 		.moved = t->filters ? NULL : moved,
 		.moved_arg = t,
 		.stop = target->cancel,
@@ -572,26 +654,45 @@ static void release(struct gospect_top *t)
 	free(t);
 }
 
+static struct error *must_check new_top(struct gospect_target *target,
+					const struct gospect_top_options *o, double rate,
+					bool is_watch, struct gospect_top **ret)
+{
+	struct gospect_top *t = calloc(1, sizeof(*t));
+	struct error *err;
+
+	if (!t)
+		return &error_no_memory;
+	t->target = target;
+	t->rate = rate;
+	t->is_watch = is_watch;
+	err = create(t, o);
+	if (err)
+		release(t);
+	else
+		*ret = t;
+	return err;
+}
+
+struct error *top_watch_create(struct gospect_target *target, double budget, double rate,
+			       unsigned int seconds, struct gospect_top **ret)
+{
+	const struct gospect_top_options o = {.size = sizeof(o), .budget = budget};
+	struct error *err = new_top(target, &o, rate, true, ret);
+
+	if (!err)
+		top_model_set_window(&(*ret)->model, seconds);
+	return err;
+}
+
 struct gospect_error *gospect_top_create(struct gospect_target *target,
 					 const struct gospect_top_options *given,
 					 struct gospect_top **ret)
 {
 	struct gospect_top_options o = {0};
 	struct error *err = options_take(given, &o, sizeof(o), "gospect_top_options");
-	struct gospect_top *t;
 
-	if (err)
-		return error_out(err);
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return error_out(&error_no_memory);
-	t->target = target;
-	err = create(t, &o);
-	if (err)
-		release(t);
-	else
-		*ret = t;
-	return error_out(err);
+	return error_out(err ? err : new_top(target, &o, DEFAULT_RATE, false, ret));
 }
 
 /* Data that lives as long as the view has limits. */

@@ -25,15 +25,15 @@ static struct error *add_totals(struct profile *p, const struct top_model *m,
 	return err;
 }
 
-static struct error *add_comments(struct profile *p, const struct running_stacks *r)
+static struct error *add_comments(struct profile *p, const struct running_stacks *r, double rate)
 {
 	struct error *err;
 
 	err = profile_add_comment(p, "gospect %s, wall clock of goroutines, %s", GOSPECT_VERSION,
 				  p->go_version);
 	if (!err)
-		err = profile_add_comment(p, "the last %.1f seconds of gospect top",
-					  p->duration_ns / 1e9);
+		err = profile_add_comment(p, "%.1f seconds, sampled %g times a second or less",
+					  p->duration_ns / 1e9, rate);
 	if (!err && r->denied)
 		err = profile_add_comment(p, "on-CPU stacks: none, %s", r->denied->message);
 	return err;
@@ -59,10 +59,10 @@ static struct error *fill(struct profile *p, const struct top_source *s)
 
 	p->duration_ns = m->window_ns;
 	p->time_ns = s->end - m->window_ns;
-	p->period_ns = 10000000;
+	p->period_ns = 1e9 / s->rate;
 	if (!err)
 		err = add_totals(p, m, wall_sampler_set(s->sampler));
-	return err ? err : add_comments(p, s->running);
+	return err ? err : add_comments(p, s->running, s->rate);
 }
 
 struct error *top_profile_make(const struct top_source *s, struct gospect_profile **ret)

@@ -15,6 +15,7 @@ struct top_source {
 	const struct profile *about;
 	struct code code;
 	uint64_t end;         /* CLOCK_REALTIME of the last interval */
+	double rate;          /* looks a second, at most */
 	unsigned int seconds; /* length of the profile, if so much was seen */
 };
 

@@ -152,7 +152,8 @@ static struct error *must_check add_comments(struct merge *m)
 	struct error *err = NULL;
 
 	for (size_t i = 0; !err && i < m->from->comment_count; i++)
-		err = profile_add_comment(m->to, "%s: %s", m->program->name, m->from->comments[i]);
+		err = profile_add_comment(m->to, "%s%s%s", m->program->name ? m->program->name : "",
+					  m->program->name ? ": " : "", m->from->comments[i]);
 	return err;
 }
 
@@ -273,10 +274,11 @@ struct error *merge_add(struct profile *p, struct profile_symbols *symbols,
 						   .first_word = p->word_count,
 						   .first_sample = p->count};
 	const struct symbol_source source = {frames_of, &m};
-	size_t frame;
-	struct error *err = symbols_add_frame(symbols, program->name, &frame);
+	size_t frame = 0;
+	struct error *err =
+		program->name ? symbols_add_frame(symbols, program->name, &frame) : NULL;
 
-	m.frame = frame + 1;
+	m.frame = program->name ? frame + 1 : 0;
 	if (!err)
 		err = add_mappings(&m);
 	for (size_t i = 0; !err && i < from->count; i++)

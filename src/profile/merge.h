@@ -14,8 +14,9 @@ struct merge_label {
 
 /* A program in the profile. */
 struct merge_program {
-	const char *name; /* the outermost frame in formats without labels; also put before its
-			   * comments */
+	/* The outermost frame in formats without labels; also put before its comments. NULL: there
+	 * is no such frame, and comments stay as they are. */
+	const char *name;
 	const struct merge_label *labels; /* of all its samples */
 	size_t label_count;
 };

@@ -54,7 +54,8 @@ enum serve_read serve_stream_head(struct serve_stream *s)
 	if (done != SERVE_READ_SOME)
 		return done;
 	if (s->head.magic != SERVE_MAGIC || !is_status(s->head.status) ||
-	    s->head.type >= SERVE_TYPES || !is_text(s->head.remark, sizeof(s->head.remark)))
+	    s->head.type >= SERVE_TYPES_OF_WORKERS ||
+	    !is_text(s->head.remark, sizeof(s->head.remark)))
 		return SERVE_READ_BROKEN;
 	return SERVE_READ_SOME;
 }

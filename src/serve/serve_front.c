@@ -14,6 +14,7 @@
 #include "serve/serve_exchange.h"
 #include "serve/serve_guard.h"
 #include "serve/serve_history.h"
+#include "serve/serve_hour_page.h"
 #include "serve/serve_link.h"
 #include "serve/serve_page.h"
 #include "serve/serve_response.h"
@@ -141,19 +142,30 @@ static enum MHD_Result start(struct front *f, struct serve_exchange *x,
 	return MHD_YES;
 }
 
-static enum MHD_Result show_history(struct front *f, struct serve_exchange *x, int32_t pid)
+/* What the front answers by itself. */
+static enum MHD_Result answer_alone(struct front *f, struct serve_exchange *x,
+				    const struct serve_request *r)
 {
-	const struct serve_past *past = serve_history_find(&f->history, pid);
-	struct strbuf page = STRBUF_INIT;
+	static const enum serve_type media[SERVE_KINDS] = {[SERVE_HISTORY] = SERVE_TYPE_LIVE,
+							   [SERVE_PICTURE] = SERVE_TYPE_PICTURE,
+							   [SERVE_SCRIPT] = SERVE_TYPE_SCRIPT};
+	const struct serve_past *past = serve_history_find(&f->history, r->pid);
+	struct strbuf text = STRBUF_INIT;
 	enum MHD_Result done;
 
-	if (!past)
+	if (!past && r->kind != SERVE_SCRIPT)
 		return respond_error(x, MHD_HTTP_NOT_FOUND,
-				     "no history: only processes that are named with -p have one");
-	serve_history_page(past, &page);
+				     "no history: the first 16 processes have one, from some "
+				     "seconds after the start of gospect on");
+	if (r->kind == SERVE_SCRIPT)
+		strbuf_adds(&text, serve_hour_script);
+	else if (r->kind == SERVE_PICTURE)
+		serve_hour_picture(past, &text);
+	else
+		serve_hour_page(past, &text);
 	x->status = MHD_HTTP_OK;
-	done = serve_respond_page(x->connection, &page);
-	strbuf_release(&page);
+	done = serve_respond_text(x->connection, media[r->kind], &text);
+	strbuf_release(&text);
 	return done;
 }
 
@@ -161,14 +173,16 @@ static enum MHD_Result route(struct front *f, struct serve_exchange *x, const ch
 {
 	const struct serve_query query = {.seconds = argument(x->connection, "seconds"),
 					  .debug = argument(x->connection, "debug"),
-					  .format = argument(x->connection, "format")};
+					  .format = argument(x->connection, "format"),
+					  .from = argument(x->connection, "from"),
+					  .to = argument(x->connection, "to")};
 	struct serve_request request;
 	const char *wrong;
 
 	switch (serve_route(path, &query, f->options->only, &request, &wrong)) {
 	case SERVE_FOUND:
-		return request.kind == SERVE_HISTORY ? show_history(f, x, request.pid)
-						     : start(f, x, &request);
+		return serve_kind_is_of_front(request.kind) ? answer_alone(f, x, &request)
+							    : start(f, x, &request);
 	case SERVE_MOVED:
 		x->status = MHD_HTTP_MOVED_PERMANENTLY;
 		return serve_respond_moved(x->connection, path);
@@ -314,7 +328,7 @@ noreturn void serve_front(const struct serve_front_options *o)
 	if (getppid() != o->parent)
 		_exit(0);
 	if (err || !f.daemon || f.epoll < 0 ||
-	    !serve_history_init(&f.history, o->pids, o->pid_count, f.epoll) ||
+	    !serve_history_init(&f.history, o->is_fixed, f.epoll) ||
 	    !watch(f.epoll, MHD_get_daemon_info(f.daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
 		   NULL) ||
 	    !watch(f.epoll, o->keeper, &f)) {

@@ -6,7 +6,7 @@
 #ifndef SERVE_SERVE_FRONT_H
 #define SERVE_SERVE_FRONT_H
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdnoreturn.h>
 #include <sys/types.h>
@@ -15,9 +15,8 @@ struct serve_front_options {
 	int listener; /* a socket that listens */
 	int keeper;   /* the socket for requests */
 	pid_t parent;
-	int32_t only;        /* the one process that is served; 0: several */
-	const int32_t *pids; /* the processes that are served; NULL: all */
-	size_t pid_count;
+	int32_t only;             /* the one process that is served; 0: several */
+	bool is_fixed;            /* no other process can come later */
 	const char *const *names; /* more names of this server, for Host; ends with NULL */
 	const char *token;        /* NULL: none is needed */
 	const char *certificate;  /* TLS, in PEM; NULL: none */

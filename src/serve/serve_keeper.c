@@ -15,10 +15,13 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "lib/descendants.h"
 #include "serve/serve_front.h"
 #include "serve/serve_link.h"
 #include "serve/serve_names.h"
+#include "serve/serve_store.h"
 #include "serve/serve_work.h"
+#include "target/proc_status.h"
 
 /* Workers at once: all, and those of one process. */
 #define MOST_WORKERS 24
@@ -45,6 +48,13 @@ struct serve_worker {
 	bool watches;
 };
 
+/* The last hour of a process. The keeper maps none of them. */
+struct hour {
+	pid_t pid;      /* 0: none */
+	uint64_t start; /* of the process */
+	int store;
+};
+
 struct keeper {
 	const struct serve_options *options;
 	struct serve_limits limits;
@@ -52,6 +62,7 @@ struct keeper {
 	pid_t front;
 	int *pidfds; /* of options->pids: a process id may be given to another process later */
 	struct serve_worker workers[MOST_WORKERS + MOST_WATCHERS];
+	struct hour hours[MOST_WATCHERS];
 	uint64_t addresses[SERVE_MOST_ADDRESSES];
 };
 
@@ -92,9 +103,9 @@ static struct error *must_check start_front(struct keeper *k)
 	const struct serve_front_options front = {
 		.parent = getpid(),
 		.listener = k->listener,
-		.only = o->pid_count == 1 ? o->pids[0] : 0,
-		.pids = o->pids,
-		.pid_count = o->pid_count,
+		.only = o->pid_count == 1 && !o->children ? o->pids[0] : 0,
+		/* With their children, more may come. */
+		.is_fixed = o->pids && !o->children,
 		.names = o->names,
 		.token = o->token,
 		.certificate = o->certificate,
@@ -161,6 +172,17 @@ static bool has_ended(const struct keeper *k, size_t i)
 	return poll(&look, 1, 0) > 0;
 }
 
+static bool descends(const struct keeper *k, pid_t pid)
+{
+	const struct serve_options *o = k->options;
+	struct descendants all = {0};
+	bool found = o->children && !error_dropped(descendants_find(o->pids, o->pid_count, &all)) &&
+		     descendants_have(&all, pid);
+
+	descendants_release(&all);
+	return found;
+}
+
 static bool is_served(const struct keeper *k, pid_t pid)
 {
 	const struct serve_options *o = k->options;
@@ -170,7 +192,7 @@ static bool is_served(const struct keeper *k, pid_t pid)
 	for (size_t i = 0; i < o->pid_count; i++)
 		if (o->pids[i] == pid)
 			return !has_ended(k, i);
-	return false;
+	return descends(k, pid);
 }
 
 static bool all_have_ended(const struct keeper *k)
@@ -223,6 +245,55 @@ static void forget(struct keeper *k, pid_t pid)
 			k->workers[i].pid = 0;
 }
 
+/* ---- the last hours ---- */
+
+static struct hour *find_hour(struct keeper *k, pid_t pid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(k->hours); i++)
+		if (k->hours[i].pid == pid)
+			return &k->hours[i];
+	return NULL;
+}
+
+static bool is_watched(const struct keeper *k, pid_t pid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(k->workers); i++)
+		if (k->workers[i].pid && k->workers[i].watches && k->workers[i].target == pid)
+			return true;
+	return false;
+}
+
+/* A free one, or that of a process that is not watched any more. */
+static struct hour *room_for_hour(struct keeper *k)
+{
+	struct hour *room = find_hour(k, 0);
+
+	for (size_t i = 0; !room && i < ARRAY_SIZE(k->hours); i++)
+		if (!is_watched(k, k->hours[i].pid))
+			room = &k->hours[i];
+	return room;
+}
+
+/* Of a process that was watched before, and only of the same one. A new one for a worker that
+ * begins to watch. */
+static int store_of(struct keeper *k, pid_t pid, bool watches)
+{
+	struct hour *hour = pid ? find_hour(k, pid) : NULL;
+	uint64_t start = pid ? process_start(pid) : 0;
+
+	if (hour && hour->start == start)
+		return hour->store;
+	if (!watches || !start)
+		return -1;
+	hour = hour ? hour : room_for_hour(k);
+	if (!hour)
+		return -1;
+	if (hour->pid)
+		close(hour->store);
+	*hour = (struct hour){pid, start, serve_store_create()};
+	return hour->store;
+}
+
 /* Kills the workers that are late. Waits for all that have ended, and for the brokers that they
  * left behind, which become children of this process. */
 static void reap(struct keeper *k)
@@ -245,6 +316,7 @@ static pid_t fork_worker(struct keeper *k, const struct serve_request *request, 
 		.addresses = k->addresses,
 		.data = data[1],
 		.leash = leash[0],
+		.store = store_of(k, request->pid, request->kind == SERVE_WATCH),
 		.parent = getpid(),
 		.limits = &k->limits,
 	};
@@ -257,6 +329,10 @@ static pid_t fork_worker(struct keeper *k, const struct serve_request *request, 
 	close(leash[1]);
 	for (size_t i = 0; k->pidfds && i < k->options->pid_count; i++)
 		close(k->pidfds[i]);
+	/* It has the last hour of its process alone. */
+	for (size_t i = 0; i < ARRAY_SIZE(k->hours); i++)
+		if (k->hours[i].pid && k->hours[i].store != job.store)
+			close(k->hours[i].store);
 	serve_work(&job);
 }
 
@@ -370,6 +446,9 @@ static void end_all(struct keeper *k)
 	for (size_t i = 0; k->pidfds && i < k->options->pid_count; i++)
 		cleanup_close(&k->pidfds[i]);
 	free(k->pidfds);
+	for (size_t i = 0; i < ARRAY_SIZE(k->hours); i++)
+		if (k->hours[i].pid)
+			close(k->hours[i].store);
 }
 
 static uint64_t memory_of_each(void)
@@ -392,7 +471,8 @@ struct error *serve_run(const struct serve_options *o, bool *ret_ended)
 					.memory = memory_of_each(),
 					.traces = o->traces,
 					.pids = o->pids,
-					.pid_count = o->pid_count},
+					.pid_count = o->pid_count,
+					.children = o->children},
 			     .listener = -1,
 			     .link = -1};
 	prctl(PR_SET_CHILD_SUBREAPER, 1);

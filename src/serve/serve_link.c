@@ -69,8 +69,9 @@ bool serve_link_ask(int socket, const struct serve_request *request, const uint6
 
 static bool is_within_limits(const struct serve_request *r, size_t address_bytes)
 {
-	return r->kind < SERVE_KINDS && r->kind != SERVE_HISTORY && r->format < SERVE_FORMATS &&
-	       r->debug <= 2 && r->pid >= 0 && (r->pid > 0) == serve_kind_has_process(r->kind) &&
+	return r->kind < SERVE_KINDS && !serve_kind_is_of_front(r->kind) &&
+	       r->format < SERVE_FORMATS && isfinite(r->from) && isfinite(r->to) && r->debug <= 2 &&
+	       r->pid >= 0 && (r->pid > 0) == serve_kind_has_process(r->kind) &&
 	       isfinite(r->seconds) && r->seconds >= 0 && r->seconds <= SERVE_MOST_SECONDS &&
 	       r->address_count <= SERVE_MOST_ADDRESSES &&
 	       address_bytes == r->address_count * sizeof(uint64_t);

@@ -27,12 +27,10 @@ static void add_html(struct strbuf *sb, const char *text)
 	strbuf_release(&plain);
 }
 
-void serve_page_begin(struct strbuf *page, const char *title, unsigned int refresh)
+void serve_page_begin(struct strbuf *page, const char *title, const char *style)
 {
 	strbuf_adds(page, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 			  "<meta name=\"viewport\" content=\"width=device-width\">\n");
-	if (refresh)
-		strbuf_addf(page, "<meta http-equiv=\"refresh\" content=\"%u\">\n", refresh);
 	strbuf_adds(page, "<title>");
 	add_html(page, title);
 	strbuf_adds(page, "</title>\n<style>\n"
@@ -44,8 +42,9 @@ void serve_page_begin(struct strbuf *page, const char *title, unsigned int refre
 			  "th,td{text-align:left;padding:.2em 1em .2em 0;vertical-align:top}\n"
 			  "td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\n"
 			  "tr+tr td{border-top:1px solid #8883}\n"
-			  "code{font-size:.95em;overflow-wrap:anywhere}.dim{opacity:.7}\n"
-			  "</style>\n</head>\n<body>\n<h1>");
+			  "code{font-size:.95em;overflow-wrap:anywhere}.dim{opacity:.7}\n");
+	strbuf_adds(page, style);
+	strbuf_adds(page, "</style>\n</head>\n<body>\n<h1>");
 	add_html(page, title);
 	strbuf_adds(page, "</h1>\n");
 }
@@ -98,7 +97,7 @@ static void add_kind(struct strbuf *page, uint32_t kind, const char *text,
 void serve_page_index(struct strbuf *page, const struct gospect_target_info *target,
 		      const struct serve_counts *counts, bool traces)
 {
-	serve_page_begin(page, "/debug/pprof/", 0);
+	serve_page_begin(page, "/debug/pprof/", "");
 	strbuf_addf(page, "<p>Process %d: <code>", target->pid);
 	add_html(page, target->exe);
 	strbuf_adds(page, "</code>, ");
@@ -148,12 +147,18 @@ void serve_page_add_process(struct strbuf *rows, const struct gospect_go_process
 	strbuf_adds(rows, "</td>");
 	add_count(rows, p->goroutines);
 	add_count(rows, p->threads ? (int64_t)p->threads : -1);
-	strbuf_adds(rows, "<td><code>");
+	strbuf_adds(rows, "<td>");
+	if (!*p->problem)
+		strbuf_addf(rows,
+			    "<a href=\"/%d/\"><img src=\"/%d/hour.svg\" width=\"216\" "
+			    "height=\"24\" alt=\"the last hour\"></a>",
+			    p->pid, p->pid);
+	strbuf_adds(rows, "</td><td><code>");
 	add_html(rows, *p->problem ? p->problem : p->command);
 	strbuf_adds(rows, "</code></td><td>");
 	if (!*p->problem)
 		strbuf_addf(rows,
-			    "<a href=\"/%d/\">history</a> "
+			    "<a href=\"/%d/\">hour</a> "
 			    "<a href=\"/%d/wall?seconds=5&amp;format=html\">wall</a> "
 			    "<a href=\"/%d/waits?format=text\">waits</a> "
 			    "<a href=\"/%d/debug/pprof/goroutine?debug=2\">goroutines</a>",
@@ -164,10 +169,10 @@ void serve_page_add_process(struct strbuf *rows, const struct gospect_go_process
 void serve_page_home(struct strbuf *page, const struct strbuf *rows)
 {
 	page->failed |= rows->failed;
-	serve_page_begin(page, "Go processes", 0);
+	serve_page_begin(page, "Go processes", "td img{display:block}\n");
 	strbuf_adds(page, "<table>\n<tr><th class=\"n\">PID</th><th>Name</th><th>Go</th>"
 			  "<th class=\"n\">Goroutines</th><th class=\"n\">Threads</th>"
-			  "<th>Command</th><th></th></tr>\n");
+			  "<th>The last hour</th><th>Command</th><th></th></tr>\n");
 	strbuf_add(page, rows->data, rows->length);
 	strbuf_adds(page, "</table>\n");
 	if (!rows->length)

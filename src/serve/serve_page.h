@@ -15,9 +15,8 @@ struct serve_counts {
 	bool unknown[SERVE_KINDS]; /* the program does not keep it */
 };
 
-/* The parts of every page. `refresh`: the browser loads it again after so many seconds; 0: never.
- */
-void serve_page_begin(struct strbuf *page, const char *title, unsigned int refresh);
+/* The parts of every page. `style`: CSS of this page alone. */
+void serve_page_begin(struct strbuf *page, const char *title, const char *style);
 void serve_page_end(struct strbuf *page);
 
 /* /debug/pprof/ of one process; its links are relative. */

@@ -31,8 +31,15 @@ enum serve_kind {
 	SERVE_WHY,
 	SERVE_LEAKS,
 	SERVE_METRICS,
-	SERVE_WATCH,   /* of the front's own: beats without end */
-	SERVE_HISTORY, /* which the front answers by itself */
+	SERVE_RANGE, /* a part of the last hour: where the time went */
+	SERVE_GREW,  /* the end of a part of the last hour, against its beginning */
+	/* Of the front's own. */
+	SERVE_WATCH, /* beats without end */
+	SERVE_LIST,  /* a struct serve_listed for each process that has a history */
+	/* Which the front answers by itself. */
+	SERVE_HISTORY, /* the page of the last hour */
+	SERVE_PICTURE, /* the last hour as a small picture */
+	SERVE_SCRIPT,  /* of that page */
 	SERVE_KINDS
 };
 
@@ -58,6 +65,8 @@ struct serve_request {
 	int32_t pid;     /* 0: none */
 	uint32_t debug;  /* 0, 1 or 2, as in net/http/pprof */
 	double seconds;  /* 0: at once */
+	/* A part of the last hour, in seconds since 1970; `to` 0: the last `seconds`. */
+	double from, to;
 	uint32_t address_count;
 	uint32_t reserved;
 };
@@ -85,6 +94,10 @@ enum serve_type {
 	SERVE_TYPE_JSON,
 	SERVE_TYPE_DOT,
 	SERVE_TYPE_METRICS,
+	SERVE_TYPES_OF_WORKERS,
+	SERVE_TYPE_LIVE = SERVE_TYPES_OF_WORKERS, /* a page with a script of this server */
+	SERVE_TYPE_PICTURE,
+	SERVE_TYPE_SCRIPT,
 	SERVE_TYPES
 };
 
@@ -105,15 +118,37 @@ struct serve_beat {
 	double seconds; /* that passed */
 	double states[4];
 	double cpu;
-	double locks; /* waits for locks of sync */
+	double locks;    /* waits for locks of sync */
+	double end;      /* seconds since 1970 */
+	double resident; /* bytes; 0: not known */
+	/* Requests of net/http and gRPC; not known where has_requests is 0. */
+	double has_requests;
+	double requests; /* a second */
+	double progress; /* in progress, on average */
+	double p50, p99; /* seconds */
+};
+
+/* A frame of SERVE_LIST. */
+struct serve_listed {
+	int32_t pid;
+	int32_t reserved;
+	uint64_t start; /* tells it from a later process with its id */
+	char name[64];
 };
 
 #define SERVE_MAX_FRAME (64u << 10)
 
+/* Whether the front answers it, without a worker. */
+static inline bool serve_kind_is_of_front(uint32_t kind)
+{
+	return kind == SERVE_HISTORY || kind == SERVE_PICTURE || kind == SERVE_SCRIPT;
+}
+
 /* Whether the kind is about one process. */
 static inline bool serve_kind_has_process(uint32_t kind)
 {
-	return kind != SERVE_HOME && kind != SERVE_METRICS;
+	return kind != SERVE_HOME && kind != SERVE_METRICS && kind != SERVE_LIST &&
+	       kind != SERVE_SCRIPT;
 }
 
 #endif

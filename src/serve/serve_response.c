@@ -10,7 +10,12 @@
 
 #define NO_FRAMES "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 #define POLICY_NOTHING "default-src 'none'; " NO_FRAMES
-#define POLICY_STYLE "default-src 'none'; style-src 'unsafe-inline'; " NO_FRAMES
+/* Pictures of this server, but no script. */
+#define POLICY_PAGE "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; " NO_FRAMES
+/* One script, which is this server's, and may ask this server. */
+#define POLICY_LIVE                                                   \
+	"default-src 'none'; script-src 'self'; connect-src 'self'; " \
+	"style-src 'unsafe-inline'; " NO_FRAMES
 /* The page of a profile has its script in it, and text of the program. In a sandbox it is of no
  * origin: it cannot ask this server for anything. */
 #define POLICY_FLAME                                                   \
@@ -24,11 +29,14 @@ static const struct {
 } types[SERVE_TYPES] = {
 	[SERVE_TYPE_TEXT] = {"text/plain; charset=utf-8", POLICY_NOTHING},
 	[SERVE_TYPE_BINARY] = {"application/octet-stream", POLICY_NOTHING},
-	[SERVE_TYPE_HTML] = {"text/html; charset=utf-8", POLICY_STYLE},
+	[SERVE_TYPE_HTML] = {"text/html; charset=utf-8", POLICY_PAGE},
 	[SERVE_TYPE_FLAME] = {"text/html; charset=utf-8", POLICY_FLAME},
 	[SERVE_TYPE_JSON] = {"application/json", POLICY_NOTHING},
 	[SERVE_TYPE_DOT] = {"text/vnd.graphviz; charset=utf-8", POLICY_NOTHING},
 	[SERVE_TYPE_METRICS] = {"text/plain; version=0.0.4; charset=utf-8", POLICY_NOTHING},
+	[SERVE_TYPE_LIVE] = {"text/html; charset=utf-8", POLICY_LIVE},
+	[SERVE_TYPE_PICTURE] = {"image/svg+xml", POLICY_NOTHING},
+	[SERVE_TYPE_SCRIPT] = {"text/javascript; charset=utf-8", POLICY_NOTHING},
 };
 
 static void add(struct MHD_Response *response, const char *name, const char *value)
@@ -73,7 +81,8 @@ enum MHD_Result serve_respond_error(struct MHD_Connection *connection, unsigned 
 	return done;
 }
 
-enum MHD_Result serve_respond_page(struct MHD_Connection *connection, const struct strbuf *page)
+enum MHD_Result serve_respond_text(struct MHD_Connection *connection, enum serve_type type,
+				   const struct strbuf *page)
 {
 	struct MHD_Response *response =
 		MHD_create_response_from_buffer(page->length, page->data, MHD_RESPMEM_MUST_COPY);
@@ -81,7 +90,7 @@ enum MHD_Result serve_respond_page(struct MHD_Connection *connection, const stru
 
 	if (!response || page->failed)
 		return MHD_NO;
-	add_common(response, SERVE_TYPE_HTML);
+	add_common(response, type);
 	done = MHD_queue_response(connection, MHD_HTTP_OK, response);
 	MHD_destroy_response(response);
 	return done;

@@ -10,8 +10,9 @@
 /* An error as net/http/pprof sends it: one line of text. */
 enum MHD_Result serve_respond_error(struct MHD_Connection *connection, unsigned int status,
 				    const char *text);
-/* A page of the server's own. */
-enum MHD_Result serve_respond_page(struct MHD_Connection *connection, const struct strbuf *page);
+/* A text of the front's own. */
+enum MHD_Result serve_respond_text(struct MHD_Connection *connection, enum serve_type type,
+				   const struct strbuf *page);
 /* To the same path with a slash behind it. */
 enum MHD_Result serve_respond_moved(struct MHD_Connection *connection, const char *path);
 /* Adds the headers of a worker's answer. */

@@ -11,6 +11,7 @@
 #define PROFILE_SECONDS 30
 #define TRACE_SECONDS 1
 #define WALL_SECONDS 10
+#define HOUR_SECONDS 3600
 
 /* Formats of a kind: the first is the default. */
 #define FORMATS_OF_PROFILE \
@@ -47,8 +48,22 @@ static const struct {
 	[SERVE_WHY] = {"", "why", WALL_SECONDS, 1u << SERVE_JSON, SERVE_JSON},
 	[SERVE_LEAKS] = {"", "leaks", 0, 1u << SERVE_JSON | 1u << SERVE_TEXT, SERVE_JSON},
 	[SERVE_METRICS] = {"", NULL},
+	[SERVE_RANGE] = {"", "range", HOUR_SECONDS, FORMATS_OF_PROFILE, SERVE_HTML},
+	[SERVE_GREW] = {"", "grew", HOUR_SECONDS},
 	[SERVE_WATCH] = {"", NULL},
+	[SERVE_LIST] = {"", NULL},
 	[SERVE_HISTORY] = {"", ""},
+	[SERVE_PICTURE] = {"", "hour.svg"},
+	[SERVE_SCRIPT] = {"", NULL},
+};
+
+static const struct {
+	const char *path;
+	uint32_t kind;
+} of_the_server[] = {
+	{"/", SERVE_HOME},
+	{"/metrics", SERVE_METRICS},
+	{"/hour.js", SERVE_SCRIPT},
 };
 
 static const char *const format_names[SERVE_FORMATS] = {
@@ -112,6 +127,16 @@ static const char *take_debug(const struct serve_query *q, struct serve_request 
 		return NULL;
 	r->debug = debug > 2 ? 2 : (uint32_t)debug;
 	return r->debug && r->seconds > 0 ? "seconds and debug params are incompatible" : NULL;
+}
+
+static const char *take_part(const struct serve_query *q, struct serve_request *r)
+{
+	if ((r->kind != SERVE_RANGE && r->kind != SERVE_GREW) || (!q->from && !q->to))
+		return NULL;
+	if (!q->from || !q->to || !is_number(q->from, &r->from) || !is_number(q->to, &r->to) ||
+	    r->from < 0 || r->to <= r->from)
+		return "invalid values for \"from\" and \"to\" - seconds since 1970";
+	return NULL;
 }
 
 static const char *take_format(const struct serve_query *q, struct serve_request *r)
@@ -190,8 +215,10 @@ enum serve_routed serve_route(const char *path, const struct serve_query *q, int
 	struct serve_request r = {0};
 	enum serve_routed found;
 
-	if (!strcmp(path, "/") || !strcmp(path, "/metrics")) {
-		r.kind = path[1] ? SERVE_METRICS : SERVE_HOME;
+	for (size_t i = 0; i < ARRAY_SIZE(of_the_server); i++) {
+		if (strcmp(path, of_the_server[i].path) != 0)
+			continue;
+		r.kind = of_the_server[i].kind;
 		*ret = r;
 		return SERVE_FOUND;
 	}
@@ -208,6 +235,8 @@ enum serve_routed serve_route(const char *path, const struct serve_query *q, int
 	*ret_wrong = take_seconds(q, &r);
 	if (!*ret_wrong)
 		*ret_wrong = take_debug(q, &r);
+	if (!*ret_wrong)
+		*ret_wrong = take_part(q, &r);
 	if (!*ret_wrong)
 		*ret_wrong = take_format(q, &r);
 	if (*ret_wrong)

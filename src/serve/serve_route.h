@@ -10,6 +10,7 @@ struct serve_query {
 	const char *seconds;
 	const char *debug;
 	const char *format;
+	const char *from, *to; /* of a part of the last hour */
 };
 
 enum serve_routed {

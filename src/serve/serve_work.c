@@ -12,10 +12,12 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/door.h"
 #include "serve/serve_page.h"
 #include "serve/serve_reply.h"
 #include "serve/serve_route.h"
+#include "serve/serve_watch.h"
 
 /* The ticks of a CPU profile, as runtime/pprof has them. */
 #define CPU_RATE 100
@@ -32,6 +34,7 @@ struct work {
 	struct gospect_target *target;
 	struct gospect_surgeon *surgeon;
 	struct gospect_trace *trace;
+	struct serve_store *store; /* of the last hour; NULL: there is none */
 };
 
 /* Requested when the front closes the leash. */
@@ -362,63 +365,31 @@ static struct error *work_leaks(struct work *w)
 					       serve_reply_sink(&w->reply)));
 }
 
-/* ---- watching ---- */
-
-/* Little: 10 ticks a second, and a thousandth of a core. */
-#define WATCH_RATE 10
-#define WATCH_BUDGET 0.1
-#define WATCH_SECONDS 10
-#define FIRST_WATCH_SECONDS 1
-
-static void add_sample(struct serve_beat *beat, const struct gospect_sample *s)
-{
-	double seconds = (double)s->wall_ns / 1e9;
-
-	if (s->state < ARRAY_SIZE(beat->states))
-		beat->states[s->state] += seconds;
-	beat->cpu += (double)s->cpu_ns / 1e9;
-	if (!strncmp(s->wait_reason, "sync.", 5))
-		beat->locks += seconds;
-}
-
-static struct error *must_check take_beat(struct work *w, double seconds, struct serve_beat *ret)
-{
-	const struct gospect_record_options how = {.size = sizeof(how),
-						   .rate = WATCH_RATE,
-						   .budget = WATCH_BUDGET,
-						   .duration = seconds,
-						   .flags = GOSPECT_RECORD_ADDRESSES};
-	_cleanup_profile_ struct gospect_profile *p = NULL;
-	const struct gospect_sample *const *samples;
-	size_t count = 0;
-	struct error *err = taken(gospect_record(w->target, &how, &p));
-
-	if (!err)
-		err = taken(gospect_profile_samples(p, &samples, &count));
-	if (err)
-		return err;
-	*ret = (struct serve_beat){.seconds = (double)gospect_profile_info(p)->duration_ns / 1e9};
-	for (size_t i = 0; i < count; i++)
-		add_sample(ret, samples[i]);
-	return NULL;
-}
+/* ---- the last hour ---- */
 
 static struct error *work_watch(struct work *w)
 {
-	const struct gospect_sink to = serve_reply_sink(&w->reply);
-	double seconds = FIRST_WATCH_SECONDS;
-	struct error *err = NULL;
-
 	w->reply.type = SERVE_TYPE_BINARY;
-	while (!err && !gospect_cancel_is_requested(cancel)) {
-		struct serve_beat beat;
+	return serve_watch(w->target, w->job->request.pid, w->store, cancel,
+			   serve_reply_sink(&w->reply));
+}
 
-		err = take_beat(w, seconds, &beat);
-		seconds = WATCH_SECONDS;
-		if (!err && (beat.seconds <= 0 || to.write(to.arg, &beat, sizeof(beat))))
-			break;
+/* What was kept is as hostile as the process: this one is confined. */
+static struct error *work_part(struct work *w)
+{
+	const struct serve_request *r = &w->job->request;
+	double to = r->to > 0 ? r->to : (double)clock_read(CLOCK_REALTIME) / 1e9;
+	double from = r->to > 0 ? r->from : to - r->seconds;
+
+	if (!w->store)
+		return error_format(ERROR_GONE, "this process has no history");
+	if (r->kind == SERVE_GREW) {
+		w->reply.type = SERVE_TYPE_FLAME;
+		return serve_growth_write(w->store, from, to, serve_reply_sink(&w->reply));
 	}
-	return err;
+	w->reply.type = type_of(format_of(r->format));
+	return serve_hour_write(w->store, from, to, format_of(r->format),
+				serve_reply_sink(&w->reply));
 }
 
 /* ---- all processes ---- */
@@ -437,12 +408,23 @@ static int add_process(void *arg, const struct gospect_go_process *process)
 	return 0;
 }
 
+static struct gospect_processes_options served(const struct serve_limits *l)
+{
+	struct gospect_processes_options how = {.size = sizeof(how), .cancel = cancel};
+
+	if (l->children) {
+		how.ancestors = l->pids;
+		how.ancestor_count = l->pid_count;
+	} else {
+		how.pids = l->pids;
+		how.pid_count = l->pid_count;
+	}
+	return how;
+}
+
 static struct error *must_check list(struct listing *l)
 {
-	const struct gospect_processes_options how = {.size = sizeof(how),
-						      .cancel = cancel,
-						      .pids = l->limits->pids,
-						      .pid_count = l->limits->pid_count};
+	const struct gospect_processes_options how = served(l->limits);
 
 	return taken(gospect_processes_each(&how, add_process, l, NULL));
 }
@@ -460,6 +442,24 @@ static struct error *work_home(struct work *w)
 	}
 	strbuf_release(&l.text);
 	return err;
+}
+
+static int put_listed(void *arg, const struct gospect_go_process *p)
+{
+	struct work *w = arg;
+	const struct gospect_sink to = serve_reply_sink(&w->reply);
+	struct serve_listed listed = {.pid = p->pid, .start = p->start};
+
+	snprintf(listed.name, sizeof(listed.name), "%s", p->name);
+	return *p->problem ? 0 : to.write(to.arg, &listed, sizeof(listed));
+}
+
+static struct error *work_list(struct work *w)
+{
+	const struct gospect_processes_options how = served(w->job->limits);
+
+	w->reply.type = SERVE_TYPE_BINARY;
+	return taken(gospect_processes_each(&how, put_listed, w, NULL));
 }
 
 static struct error *work_metrics(struct work *w)
@@ -488,7 +488,8 @@ static struct error *(*const kinds[SERVE_KINDS])(struct work *w) = {
 	[SERVE_OFFCPU] = work_offcpu,      [SERVE_WAITS] = work_waits,
 	[SERVE_MEMORY] = work_memory,      [SERVE_METRICS] = work_metrics,
 	[SERVE_WATCH] = work_watch,        [SERVE_WHY] = work_why,
-	[SERVE_LEAKS] = work_leaks,
+	[SERVE_LEAKS] = work_leaks,        [SERVE_LIST] = work_list,
+	[SERVE_RANGE] = work_part,         [SERVE_GREW] = work_part,
 };
 
 /* ---- the process ---- */
@@ -541,6 +542,12 @@ static struct error *must_check confine(struct work *w)
 	return taken(gospect_confine(&how));
 }
 
+/* It reads what was kept, and not the process. */
+static bool is_part_of_the_hour(uint32_t kind)
+{
+	return kind == SERVE_RANGE || kind == SERVE_GREW;
+}
+
 static struct error *must_check answer_for_process(struct work *w)
 {
 	const struct gospect_target_options how = {.size = sizeof(how),
@@ -554,7 +561,7 @@ static struct error *must_check answer_for_process(struct work *w)
 		err = prepare_trace(w);
 	if (!err)
 		err = confine(w);
-	if (!err)
+	if (!err && !is_part_of_the_hour(w->job->request.kind))
 		err = taken(gospect_target_open_process(w->job->request.pid, &how, &w->target));
 	return err ? err : kinds[w->job->request.kind](w);
 }
@@ -587,13 +594,17 @@ static void obey(int leash)
 
 noreturn void serve_work(const struct serve_job *job)
 {
-	struct work w = {.job = job, .reply = {.fd = job->data}};
+	struct work w = {.job = job,
+			 .reply = {.fd = job->data},
+			 .store = job->store >= 0 ? serve_store_map(job->store) : NULL};
 	struct error *err;
 
 	prctl(PR_SET_NAME, job->request.kind == SERVE_WATCH ? "gospect-watch" : "gospect-worker");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != job->parent)
 		_exit(1);
+	if (job->store >= 0)
+		close(job->store);
 	obey(job->leash);
 	err = serve_kind_has_process(job->request.kind) ? answer_for_process(&w)
 							: kinds[job->request.kind](&w);

@@ -15,6 +15,7 @@ struct serve_limits {
 	bool traces;       /* /debug/pprof/trace is served */
 	const pid_t *pids; /* the processes that are served; NULL: all */
 	size_t pid_count;
+	bool children; /* and what these have started */
 };
 
 struct serve_job {
@@ -22,6 +23,7 @@ struct serve_job {
 	const uint64_t *addresses;
 	int data;  /* where the answer goes */
 	int leash; /* readable when nobody wants it any more */
+	int store; /* of the last hour of the process (serve_store.h); -1: there is none */
 	pid_t parent;
 	const struct serve_limits *limits;
 };

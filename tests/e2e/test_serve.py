@@ -6,13 +6,14 @@ import os
 import pathlib
 import re
 import resource
+import signal
 import socket
 import subprocess
 import time
 
 import pytest
 
-from lib import golang, gospect, gotrace, process, rawprofile
+from lib import golang, gospect, gotrace, pprof, process, rawprofile
 from lib.served import Served
 
 KINDS = ("heap", "allocs", "block", "mutex", "goroutine")
@@ -275,8 +276,36 @@ def test_the_last_hour_has_goroutines_by_state(server, scraped):
     # main reads its standard input in a system call.
     assert found["syscall"] / seconds <= 3
     assert 0 <= found["cpu_seconds_total"] <= found["running"] * 1.01 + 0.01
-    page = server.ok(f"/{scraped.pid}/").decode()
-    assert "<svg " in page and "<script" not in page and page.count("<path ") == 4
+    response = server.get(f"/{scraped.pid}/")
+    page = response.data.decode()
+    assert "script-src 'self'" in response.getheader("Content-Security-Policy")
+    assert re.findall(r"<script[^>]*>", page) == ['<script src="/hour.js">'] and page.count("<path ") >= 5
+    beats = re.search(r' data-beats="([^"]*)"', page)[1].split(";")[:-1]
+    at, length, *states = map(float, beats[-1].split(",")[:6])
+    assert abs(at - time.time()) < 15 and length > 0 and 5 <= sum(states) <= 60
+    rss = int(process.status(scraped.pid)["VmRSS"].split()[0]) * 1024
+    assert float(beats[-1].split(",")[-1]) == pytest.approx(rss, rel=0.5)
+    assert server.get("/hour.js").getheader("Content-Type") == "text/javascript; charset=utf-8"
+    picture = server.get(f"/{scraped.pid}/hour.svg")
+    assert picture.getheader("Content-Type") == "image/svg+xml" and picture.data.count(b"<path ") == 4
+
+
+def test_a_part_of_the_last_hour_is_what_the_goroutines_did(server, scraped):
+    path = f"/{scraped.pid}/range?format=pprof&"
+    process.wait_until(lambda: server.get(path + "seconds=60").status == 200, 40, "the first ten seconds")
+    found = pprof.parse(server.ok(path + "seconds=60"))
+    # Five goroutines are parked all the time, one of them by a label.
+    assert found.duration_ns >= 8e9
+    assert found.time_in("main.parked") == pytest.approx(5 * found.duration_ns, rel=0.02)
+    page = server.get(f"/{scraped.pid}/range")
+    assert page.getheader("Content-Type").startswith("text/html") and b"main.parked" in page.data
+    assert "sandbox allow-scripts" in page.getheader("Content-Security-Policy")
+    end = found.time_ns / 1e9
+    before = server.get(f"/{scraped.pid}/range?from={end - 500}&to={end - 400}")
+    assert before.status == 404 and b"nothing was kept of that time" in before.data
+    for wrong in "from=1", "from=2&to=1", "from=x&to=y", "from=nan&to=inf", "to=5":
+        assert server.get(f"/{scraped.pid}/range?{wrong}").status == 400, wrong
+    assert server.get("/1/range").status == 404
 
 
 def test_several_processes_have_paths_of_their_own(targets, scraped):
@@ -294,6 +323,32 @@ def test_several_processes_have_paths_of_their_own(targets, scraped):
         for program, goroutines in (scraped, None), (other, None):
             assert re.search(rf'^gospect_goroutines{{pid="{program.pid}",.*}} \d+$', metrics, re.M)
         assert server.stop() == 0
+
+
+def test_each_process_of_the_host_has_its_last_hour(scraped):
+    with Served() as server:
+        process.wait_until(lambda: server.get(f"/{scraped.pid}/").status == 200, 90, "the list of processes")
+        assert f'src="/{scraped.pid}/hour.svg"' in server.ok("/").decode()
+        process.wait_until(lambda: "data-beats=\"1" in server.ok(f"/{scraped.pid}/").decode(), 60, "the first second")
+        assert server.stop() == 0
+
+
+def test_children_are_served_also_those_that_come_later(tmp_path):
+    binary = golang.build("kept", golang.NEWEST)
+    script = f"sleep 60 | {binary} & (sleep 2; sleep 60 | {binary}) & wait"
+    shell = subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        with Served("-p", shell.pid, "--children") as server:
+            def served():
+                return re.findall(r'<td><a href="/(\d+)/debug/pprof/">', server.ok("/").decode())
+            process.wait_until(lambda: len(served()) == 2, 20, "both")
+            for pid in served():
+                assert server.ok(f"/{pid}/debug/pprof/cmdline").decode().split("\0")[0] == str(binary)
+            assert server.get(f"/{os.getpid()}/debug/pprof/cmdline").status == 404
+            assert server.stop() == 0
+    finally:
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
 
 
 def test_a_process_that_has_ended_is_not_found(targets):

@@ -10,9 +10,11 @@
 #include "base/unit_test.h"
 #include "serve/serve_answer.h"
 #include "serve/serve_history.h"
+#include "serve/serve_hour_page.h"
 #include "serve/serve_link.h"
 #include "serve/serve_names.h"
 #include "serve/serve_route.h"
+#include "serve/serve_store.h"
 
 static const struct serve_query none = {NULL};
 
@@ -349,15 +351,22 @@ static void test_a_frame_beyond_the_limit_is_refused(void **state)
 
 /* ---- the last hour ---- */
 
+static void list(struct serve_history *h, int32_t pid, uint64_t start)
+{
+	serve_history_list(h, &(struct serve_listed){.pid = pid, .start = start, .name = "<b>"});
+}
+
 static void test_the_history_is_bounded_and_takes_no_nonsense(void **state)
 {
-	const struct serve_beat hostile = {NAN, {INFINITY, -1, NAN, 1e300}, -INFINITY, NAN};
-	const struct serve_beat beat = {10, {5, 0, 10, 65}, 5, 2.5};
+	const struct serve_beat hostile = {NAN, {INFINITY, -1, NAN, 1e300}, -INFINITY, NAN, NAN};
+	const struct serve_beat beat =
+		{10, {5, 0, 10, 65}, 5, 2.5, .resident = 1e8, .has_requests = 1, .requests = 12};
 	struct strbuf page = STRBUF_INIT, lines = STRBUF_INIT;
 	struct serve_history h;
-	const int32_t pids[] = {7, 8};
 
-	assert_true(serve_history_init(&h, pids, 2, -1));
+	assert_true(serve_history_init(&h, true, -1));
+	list(&h, 7, 1);
+	list(&h, 8, 1);
 	assert_null(serve_history_find(&h, 9));
 	for (int i = 0; i < 1000; i++)
 		serve_past_add(&h.pasts[1], &beat);
@@ -365,15 +374,75 @@ static void test_the_history_is_bounded_and_takes_no_nonsense(void **state)
 	assert_true(h.pasts[1].total.locks == 2500);
 	serve_history_metrics(&h, &lines);
 	assert_non_null(strstr(lines.data, "{pid=\"8\",state=\"waiting\"} 65000.000\n"));
+	assert_non_null(strstr(lines.data, "gospect_requests_per_second{pid=\"8\"} 12.000\n"));
 	assert_null(strstr(lines.data, "pid=\"7\""));
 	serve_past_add(&h.pasts[1], &hostile);
-	serve_history_page(serve_history_find(&h, 8), &page);
-	assert_true(page.length < 64 << 10);
+	serve_hour_page(serve_history_find(&h, 8), &page);
+	assert_true(page.length < 256 << 10);
 	assert_null(strstr(page.data, "nan"));
 	assert_null(strstr(page.data, "inf"));
+	assert_null(strstr(page.data, "<b> "));
 	strbuf_release(&page);
 	strbuf_release(&lines);
 	free(h.pasts);
+}
+
+static void test_a_new_process_takes_the_place_of_one_that_has_ended(void **state)
+{
+	struct serve_history h;
+
+	assert_true(serve_history_init(&h, false, -1));
+	for (int32_t pid = 1; pid <= SERVE_HISTORY_MOST + 1; pid++)
+		list(&h, pid, 1);
+	/* All are alive. */
+	assert_null(serve_history_find(&h, SERVE_HISTORY_MOST + 1));
+	h.pasts[3].is_alive = false;
+	list(&h, 99, 1);
+	assert_ptr_equal(serve_history_find(&h, 99), &h.pasts[3]);
+	assert_null(serve_history_find(&h, 4));
+	/* Another process with the id of one that was known. */
+	h.pasts[3].count = 5;
+	list(&h, 99, 1);
+	assert_int_equal(h.pasts[3].count, 5);
+	list(&h, 99, 2);
+	assert_int_equal(h.pasts[3].count, 0);
+	free(h.pasts);
+}
+
+static void test_the_store_keeps_the_newest(void **state)
+{
+	int fd = serve_store_create();
+	struct serve_store *s = serve_store_map(fd);
+	struct strbuf bytes = STRBUF_INIT, got = STRBUF_INIT;
+	struct serve_stored when;
+
+	assert_non_null(s);
+	/* Nobody can make it shorter. */
+	assert_true(ftruncate(fd, 1) < 0);
+	for (size_t i = 0; i < 100000; i++)
+		strbuf_addc(&bytes, (char)i);
+	for (int i = 0; i < 400; i++) {
+		bytes.data[0] = (char)i;
+		serve_store_add(s, &(struct serve_stored){i, i + 1}, &bytes);
+	}
+	assert_int_equal(serve_store_count(s), SERVE_STORE_PROFILES);
+	/* 41 of them fit. */
+	assert_false(serve_store_when(s, SERVE_STORE_PROFILES - 42, &when));
+	for (size_t i = SERVE_STORE_PROFILES - 41; i < SERVE_STORE_PROFILES; i++) {
+		strbuf_reset(&got);
+		assert_true(serve_store_when(s, i, &when) && serve_store_get(s, i, &got));
+		assert_int_equal(got.length, 100000);
+		assert_int_equal((unsigned char)got.data[0], (unsigned char)when.begin);
+		assert_memory_equal(got.data + 1, bytes.data + 1, 99999);
+	}
+	/* A hostile one. */
+	memset(s, 0xff, SERVE_STORE_BYTES);
+	for (size_t i = 0; i < serve_store_count(s); i++)
+		assert_false(serve_store_get(s, i, &got));
+	strbuf_release(&bytes);
+	strbuf_release(&got);
+	serve_store_unmap(s);
+	close(fd);
 }
 
 int main(void)
@@ -391,6 +460,8 @@ int main(void)
 		cmocka_unit_test(test_a_hostile_head_is_refused),
 		cmocka_unit_test(test_a_frame_beyond_the_limit_is_refused),
 		cmocka_unit_test(test_the_history_is_bounded_and_takes_no_nonsense),
+		cmocka_unit_test(test_a_new_process_takes_the_place_of_one_that_has_ended),
+		cmocka_unit_test(test_the_store_keeps_the_newest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

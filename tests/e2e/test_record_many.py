@@ -342,6 +342,6 @@ def test_nothing_of_a_name_or_of_children_is_said(tmp_path):
     result = gospect.run("record", "--follow", "nobody-has-this", "-d", "0.3s", "-o", tmp_path / "x.pb.gz")
     assert result.status == 1 and len(result.words) == 2 and "waiting for a process named 'nobody-has-this'" in result.words[0]
     assert "no Go process named 'nobody-has-this' ran" in result.words[1]
-    assert "no Go process was started" in gospect.run(
+    assert "the target is not a Go program, and it started none" in gospect.run(
         "record", "--children", "-o", tmp_path / "x.pb.gz", "--", "true").fails(1)
     assert not list(tmp_path.iterdir())

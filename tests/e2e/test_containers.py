@@ -323,7 +323,7 @@ def test_a_programs_file_that_may_not_be_read_is_named(targets, tool, folder):
     program = Program(copy, "-only=chan")
     targets.own.append(program)
     line = denied(*without("dac_override", "dac_read_search"), pid=program.pid, binary=tool)
-    assert_says(line, "but not its program's file", str(copy), "CAP_DAC_READ_SEARCH")
+    assert_says(line, "but not its program file", str(copy), "CAP_DAC_READ_SEARCH")
 
 
 def test_the_capability_to_read_files_is_needed_for_another_users_process(targets, tool, folder):

@@ -231,6 +231,12 @@ def test_a_program_that_only_waits_is_shown(page, made_up):
     assert not page.id("all-idle").is_displayed()
 
 
+def test_a_crowd_that_waits_does_not_hide_the_work_of_a_few(page, made_up):
+    page.open(made_up("crowd"))
+    assert page.total() == 2000
+    assert not page.id("all-idle").is_displayed()
+
+
 def test_splits_the_time_by_kind(small):
     times = {name: int(small.chip(name).get_attribute("data-time")) / MS
              for name in ("running", "runnable", "syscall", "blocked", "channels", "network")}

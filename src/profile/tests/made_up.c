@@ -291,6 +291,15 @@ void made_up_idle(struct made_up *m)
 		    "main.main /src/main.go:11");
 }
 
+void made_up_crowd(struct made_up *m)
+{
+	made_up_init(m, "crowd", 1000);
+	made_up_add(m, &(struct made_up_sample){PROFILE_WAITING, "sleep", NULL, 5000000, 0},
+		    "main.main /src/main.go:10;time.Sleep runtime/time.go:361");
+	made_up_add(m, &(struct made_up_sample){PROFILE_RUNNING, NULL, NULL, 2000, 0},
+		    "main.main /src/main.go:11");
+}
+
 void made_up_recursive(struct made_up *m)
 {
 	static const char *const stacks[] = {

@@ -58,6 +58,8 @@ void made_up_waits(struct made_up *m);
 void made_up_collector(struct made_up *m);
 /* A program that sleeps: 5 s, of which 10 ms ran. */
 void made_up_idle(struct made_up *m);
+/* As many goroutines as 500 do the same, and one or two work. */
+void made_up_crowd(struct made_up *m);
 /* A function that calls itself: a second at each depth from 1 to 3. */
 void made_up_recursive(struct made_up *m);
 /* No sample; a comment names the filter. */

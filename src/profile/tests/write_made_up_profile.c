@@ -24,6 +24,7 @@ static bool make(struct made_up *m, const char *name)
 		{"idle", made_up_idle},           {"nothing", made_up_nothing},
 		{"recursive", made_up_recursive}, {"bursts", made_up_bursts},
 		{"hour", made_up_hour},           {"collector", made_up_collector},
+		{"crowd", made_up_crowd},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)

@@ -92,6 +92,7 @@ def test_a_truncated_trace_is_used_as_far_as_it_goes(tmp_path):
     (b"go 1.99 trace\0\0\0", "newer"),
     (b"hello, this is no profile", "not a pprof profile"),
     (b"\x1f\x8bnot really gzip", "corrupt"),
+    (b"\x0a\x95\x01\x92\x03\x91\x01" + 145 * b"x", "ui.perfetto.dev"),
 ])
 def test_file_that_is_no_profile_is_refused(content, words, tmp_path):
     (tmp_path / "file").write_bytes(content)

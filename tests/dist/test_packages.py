@@ -28,35 +28,34 @@ def ubuntu_keys(folder):
     apt = ["apt-get", "-qq", f"-oDir::State::lists={folder}/lists", f"-oDir::Etc::sourcelist={folder}/sources.list",
            "-oDir::Etc::sourceparts=/dev/null", "-oAPT::Sandbox::User=", "-oDir::Cache::pkgcache=", "-oDir::Cache::srcpkgcache="]
     for words in ("update",), ("download", "ubuntu-keyring"):
-        subprocess.run([*apt, *words], cwd=folder, check=True, timeout=300)
+        subprocess.run([*apt, *words], cwd=folder, check=True, timeout=900)
     subprocess.run(["dpkg-deb", "-x", *folder.glob("ubuntu-keyring_*.deb"), folder], check=True)
     return folder / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 
 
-def debootstrap(system, folder):
-    """The options of debootstrap, and the archive. For Ubuntu it is that which debootstrap knows."""
-    if system == "bookworm":
-        return ["--variant=minbase"], [mirror()]
-    return ["--variant=minbase", f"--keyring={ubuntu_keys(folder)}"], []
+def archive_of(system):
+    """For Ubuntu it is that which debootstrap knows."""
+    return [mirror()] if system == "bookworm" else []
 
 
 @pytest.fixture(params=["bookworm", "jammy"])
 def fresh(request, tmp_path):
     """A fresh Debian 12 or Ubuntu 22.04, without anything that is not essential."""
     system = request.param
-    options, archive = debootstrap(system, tmp_path / "keys")
     kept = SYSTEMS / f"{system}.tar"
     if not kept.exists():
         SYSTEMS.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(".partial")
-        made = release.run("debootstrap", *options, f"--make-tarball={partial}", system, tmp_path / "packages", *archive,
-                           seconds=900)
+        keys = [] if system == "bookworm" else [f"--keyring={ubuntu_keys(tmp_path / 'keys')}"]
+        made = release.run("debootstrap", "--variant=minbase", *keys, f"--make-tarball={partial}", system,
+                           tmp_path / "packages", *archive_of(system), seconds=900)
         if "Failed getting release file" in made.text + made.err:
             pytest.skip(f"the archive of {system} cannot be reached")
         assert made.status == 0, made.text[-2000:] + made.err[-2000:]
         partial.rename(kept)
     root = tmp_path / system
-    made = release.run("debootstrap", *options, f"--unpack-tarball={kept}", system, root, *archive, seconds=900)
+    made = release.run("debootstrap", "--variant=minbase", f"--unpack-tarball={kept}", system, root, *archive_of(system),
+                       seconds=900)
     assert made.status == 0, made.text[-2000:] + made.err[-2000:]
     return root
 

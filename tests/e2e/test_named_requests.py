@@ -10,10 +10,8 @@ import pytest
 
 from lib import golang, gospect, grpc, perfetto, pprof
 from lib.params import every_build, in_full
-from lib.requesting import offcpu, rings, trace
+from lib.requesting import FACTS, as_shown, assert_named, in_order, offcpu, rings, trace
 
-LONGEST_PATH = 200  # bytes that the agent copies
-FACTS = ("method", "path", "route", "peer", "status", "trace_id", "span_id")
 FACTS_OF_GRPC = (*FACTS, "status_name")
 FEW, MANY = 700, 10_000
 # Their transports differ, and where a status has its code.
@@ -25,26 +23,6 @@ GRPC_VERSIONS = ((golang.OLDEST, "v1.46.2"), (golang.MIDDLE, "v1.59.0"),
 def named(untouched):
     return lambda version=golang.NEWEST, mode=golang.PLAIN: untouched(
         golang.build("named", version, mode))
-
-
-def as_shown(request):
-    """What a row must have of it: bytes beyond the limit are left out, and so is what is not known."""
-    facts = {key: request[key] for key in FACTS if request[key]}
-    path = request["path"].encode()
-    if len(path) > LONGEST_PATH:
-        facts["path"] = path[:LONGEST_PATH].decode(errors="replace") + "..."
-    return facts
-
-
-def in_order(facts):
-    return sorted(json.dumps(item, sort_keys=True) for item in facts)
-
-
-def assert_named(requests, rows):
-    assert len(rows) == len(requests)
-    shown = in_order({key: row[key] for key in FACTS if key in row} for row in rows)
-    for want, have in zip(in_order(as_shown(request) for request in requests), shown):
-        assert want == have
 
 
 @every_build(modes=(golang.PLAIN, golang.STRIPPED))

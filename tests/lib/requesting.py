@@ -7,6 +7,9 @@ import signal
 from lib import gospect, tracing
 from lib.process import wait_until
 
+LONGEST_PATH = 200  # bytes that the agent copies
+FACTS = ("method", "path", "route", "peer", "status", "trace_id", "span_id")
+
 
 def rings(pid):
     """What the agent has written in the target: its records, the fresh ones and the read ones."""
@@ -46,3 +49,23 @@ def trace(program, command, file):
     _, err = process.communicate(timeout=100)
     assert process.returncode == 0 and " 0 lost" in err.decode(), err.decode()
     return answer
+
+
+def as_shown(request):
+    """What a row must have of it: bytes beyond the limit are left out, and so is what is not known."""
+    facts = {key: request[key] for key in FACTS if request[key]}
+    path = request["path"].encode()
+    if len(path) > LONGEST_PATH:
+        facts["path"] = path[:LONGEST_PATH].decode(errors="replace") + "..."
+    return facts
+
+
+def in_order(facts):
+    return sorted(json.dumps(item, sort_keys=True) for item in facts)
+
+
+def assert_named(requests, rows):
+    assert len(rows) == len(requests)
+    shown = in_order({key: row[key] for key in FACTS if key in row} for row in rows)
+    for want, have in zip(in_order(as_shown(request) for request in requests), shown):
+        assert want == have

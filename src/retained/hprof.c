@@ -223,8 +223,13 @@ static void make_class(struct hprof *h, uint32_t number)
 		h->err = runtime_types_get(&h->r->types, o->type, &type);
 	if (h->err)
 		return;
-	/* "[]T" is an array of T in Java's words; any other object is one of its own type. */
-	strbuf_addf(&name, type ? "%s" : "[L%s;", o->form == FORM_ARRAY ? text + 2 : text);
+	/* "[]T" is an array of T in Java's words; any other object is one of its own type. Readers
+	 * take each class whose name begins with a bracket for an array. */
+	strbuf_addf(&name,
+		    !type          ? "[L%s;"
+		    : *text == '[' ? "(%s)"
+				   : "%s",
+		    o->form == FORM_ARRAY ? text + 2 : text);
 	c->id = load_class(h, name.data);
 	if (!type) {
 		plain_class(h, c->id);

@@ -177,8 +177,9 @@ def test_report_compares_two_heaps(targets, tmp_path):
     gospect.run("report", "--diff", before, after, "-o", tmp_path / "diff.html").ok()
 
 
-def test_live_shows_what_is_allocated_meanwhile(targets, tmp_path):
-    program = targets.start("kept", env={"GOGC": "off", "RATE": "1"})
+@pytest.mark.parametrize("version", [pytest.param(golang.OLDEST, marks=pytest.mark.slow), golang.NEWEST])
+def test_live_shows_what_is_allocated_meanwhile(targets, tmp_path, version):
+    program = targets.start("kept", version, env={"GOGC": "off", "RATE": "1"})
     path = tmp_path / "live.pb.gz"
     # What it makes before the first look is over does not count, and nobody says when that is.
     for patience in 1, 5, 20:

@@ -148,6 +148,38 @@ def test_core_file_is_exact(targets, tmp_path):
     assert found["exact"] and found["error_percent"] == 0 and found["unread_bytes"] == 0
 
 
+VIEWCORE = "golang.org/x/debug/cmd/viewcore@latest"
+
+
+@pytest.fixture(scope="session")
+def viewcore():
+    """The core file viewer of the Go project, from the Go module proxy."""
+    found = golang.CACHE / "viewcore"
+    if not found.exists():
+        done = subprocess.run([golang.go_command(), "install", VIEWCORE], cwd="/", capture_output=True, text=True,
+                              check=False, env={**golang.environment(golang.NEWEST), "GOBIN": str(golang.CACHE)})
+        if done.returncode:
+            pytest.skip(f"the Go module proxy gives no {VIEWCORE}: {done.stderr.strip()[-300:]}")
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(900)
+@pytest.mark.skipif(not shutil.which("gcore"), reason="gcore is part of gdb, which is not installed")
+def test_viewcore_counts_the_same_objects_of_a_core_file(targets, viewcore, tmp_path):
+    """It has no type for objects behind maps and static data."""
+    program = targets.keep("owners", golang.NEWEST)
+    subprocess.run(["gcore", "-o", tmp_path / "core", str(program.pid)], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    core = tmp_path / f"core.{program.pid}"
+    said = subprocess.run([viewcore, core, "histogram"], check=True, capture_output=True, text=True).stdout
+    theirs = {name: int(count) for count, name in re.findall(r"^ *(\d+) +\d+ +\d+ +(main\.\w+)$", said, re.M)}
+    ours = {t["name"]: t["count"] for t in retained("--core", core)["types"]}
+    for name in "main.Tree", "main.Record", "main.Ring":
+        assert theirs[name] == ours[name], name
+    assert all(count <= ours[name] for name, count in theirs.items())
+
+
 def test_profiles_have_the_ways_from_the_roots_as_stacks(targets, tmp_path):
     program = targets.start("owners", golang.NEWEST)
     before, after = tmp_path / "before.pb.gz", tmp_path / "after.pb.gz"

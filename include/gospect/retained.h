@@ -18,8 +18,8 @@ struct gospect_retained;
  * Reads the whole heap as a graph: objects by type, what each retains, and which variables hold
  * them. An object retains itself and all objects that would be freed with it (those that it
  * dominates). The target runs on and is not changed, so the result is an estimate;
- * gospect_retained_info() has its error. The result of a core file is exact. Takes 1.1 s of CPU time
- * and 36 MB of memory for each million objects.
+ * gospect_retained_info() has its error. The result of a core file is exact. Takes 1.1 s of CPU
+ * time and 36 MB of memory for each million objects.
  */
 GOSPECT_API GOSPECT_MUST_CHECK struct gospect_error *
 gospect_retained_find(struct gospect_target *target, const struct gospect_retained_options *options,

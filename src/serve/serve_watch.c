@@ -180,8 +180,9 @@ static struct error *must_check join(const struct serve_store *s, double from, d
 			err = add_stored(s, i, p);
 	}
 	if (!err && !gospect_profile_info(p)->duration_ns)
-		err = error_format(ERROR_GONE, "nothing was kept of that time: the last hour is, "
-					       "from 10 seconds after the start of gospect on");
+		err = error_format(
+			ERROR_GONE,
+			"no history of that time: gospect keeps the last hour, beginning 10 s after its start");
 	if (!err)
 		*ret = take_ptr(p);
 	return err;

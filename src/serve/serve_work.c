@@ -382,7 +382,8 @@ static struct error *work_part(struct work *w)
 	double from = r->to > 0 ? r->from : to - r->seconds;
 
 	if (!w->store)
-		return error_format(ERROR_GONE, "this process has no history");
+		return error_format(ERROR_GONE,
+				    "gospect keeps no history of this process; name it with -p");
 	if (r->kind == SERVE_GREW) {
 		w->reply.type = SERVE_TYPE_FLAME;
 		return serve_growth_write(w->store, from, to, serve_reply_sink(&w->reply));

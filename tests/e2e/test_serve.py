@@ -302,7 +302,7 @@ def test_a_part_of_the_last_hour_is_what_the_goroutines_did(server, scraped):
     assert "sandbox allow-scripts" in page.getheader("Content-Security-Policy")
     end = found.time_ns / 1e9
     before = server.get(f"/{scraped.pid}/range?from={end - 500}&to={end - 400}")
-    assert before.status == 404 and b"nothing was kept of that time" in before.data
+    assert before.status == 404 and b"no history of that time" in before.data
     for wrong in "from=1", "from=2&to=1", "from=x&to=y", "from=nan&to=inf", "to=5":
         assert server.get(f"/{scraped.pid}/range?{wrong}").status == 400, wrong
     assert server.get("/1/range").status == 404

@@ -315,18 +315,22 @@ static uint64_t start_pc(const struct step_paths *p, uint32_t start)
 	return pc;
 }
 
+/* Of a path with too many segments, the shortest are left out. */
 static void give_path(struct step_paths *p, const struct ended *e, const struct critical_path *path)
 {
 	_cleanup_free_ struct trace_path_segment *segments =
 		calloc(path->count + 1, sizeof(*segments));
-	const struct trace_path given = {e->name, e->g, e->begin, e->end, segments, path->count};
+	struct trace_path given = {e->name, e->g, e->begin, e->end, segments, 0};
+	uint64_t least = path->count <= MOST_SEGMENTS ? 0 : (e->end - e->begin) / MOST_SEGMENTS + 1;
 
 	p->failed |= !segments;
 	for (size_t i = 0; segments && i < path->count; i++) {
 		const struct path_segment *s = &path->segments[i];
 		bool is_woken = i && s[-1].g != s->g && s[-1].depth > s->depth;
 
-		segments[i] = (struct trace_path_segment){
+		if (s->end - s->begin < least)
+			continue;
+		segments[given.count++] = (struct trace_path_segment){
 			.begin = s->begin,
 			.end = s->end,
 			.g = s->g,
@@ -342,14 +346,13 @@ static void give_path(struct step_paths *p, const struct ended *e, const struct 
 		p->options.path(p->options.arg, &given);
 }
 
-/* One that was interrupted often has no path: nobody could read it. */
 static void find_path(struct step_paths *p, const struct ended *e)
 {
 	struct critical_path path = {0};
 
 	if (e->begin >= p->known_ns)
 		p->failed |= critical_path_find(&p->history, e->g, e->begin, e->end, &path) != NULL;
-	if (path.count && path.count <= MOST_SEGMENTS)
+	if (path.count)
 		give_path(p, e, &path);
 	critical_path_release(&path);
 }

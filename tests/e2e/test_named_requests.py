@@ -108,7 +108,9 @@ def test_slices_in_perfetto_and_labels_in_pprof_have_names(named, tmp_path):
     requests = trace(program, "serve http2 200 4 5", tmp_path / "out.pftrace")
     seen = perfetto.Trace((tmp_path / "out.pftrace").read_bytes())
     assert not seen.wrong, seen.wrong[:3]
-    names = [name for track in seen.tracks.values() for name, *_ in track.slices if " /" in name and "gospect" not in name]
+    # The slowest are on the lanes of critical paths as well.
+    tracks = [t for t in seen.tracks.values() if not (t.parent and (seen.tracks[t.parent].name or "").startswith("critical paths"))]
+    names = [name for track in tracks for name, *_ in track.slices if " /" in name and "gospect" not in name]
     assert sorted(names) == sorted(f"{shown['method']} {shown['path']}" for shown in map(as_shown, requests))
 
     requests = trace(program, "serve http 200 4 6", tmp_path / "out.trace")

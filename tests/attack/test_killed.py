@@ -4,7 +4,6 @@ It is three processes: gospect, which reads; its broker, which opens files; its 
 target.
 """
 
-import os
 import pathlib
 import random
 import signal
@@ -13,7 +12,7 @@ import time
 import pytest
 
 from lib import golang, gospect, tracing
-from lib.process import comm, patience
+from lib.process import comm, kill, patience
 
 KILLS = 500  # of both builds together
 PARTS = ("gospect", "gospect-surgeon", "gospect-broker")
@@ -38,7 +37,7 @@ def kill_one(chance, program, tmp_path, name, number):
     time.sleep(chance.random() * 0.4)
     victim = part(process.pid, name)
     if victim:
-        os.kill(victim, signal.SIGKILL)
+        kill(victim)
     err = process.communicate(timeout=patience(60))[1].decode()
     assert process.returncode in ((-signal.SIGKILL, 0) if name == "gospect" else (0, 1)), err
     tracing.assert_cleaned_soon(program)

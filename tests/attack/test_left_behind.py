@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from lib import golang, gospect, tracing
-from lib.process import Program, patience, status, wait_until
+from lib.process import Program, kill, patience, status, wait_until
 from lib.traced import Tracing
 
 PTRACE_SEIZE = 0x4206
@@ -36,7 +36,8 @@ def traced(request, program, tmp_path):
                             *options)
     wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
     yield process
-    process.kill()
+    if process.poll() is None:
+        kill(process.pid)
     process.wait()
     process.stdout.close()
     process.stderr.close()
@@ -67,7 +68,7 @@ def test_a_limit_of_the_files_size_ends_a_trace_well(program, tmp_path):
 
 def test_killed_gospect_leaves_no_agent(program, traced):
     """The agent stayed until somebody ran gospect again."""
-    traced.kill()
+    kill(traced.pid)
     traced.wait()
     tracing.assert_cleaned_soon(program)
 
@@ -91,7 +92,7 @@ def test_nobody_but_gospect_keeps_its_output_open(program, traced):
             name for name in kept if name.startswith("socket:"))]), kept
     assert os.getsid(guardian) == guardian
     with debugged(program.pid):
-        traced.kill()
+        kill(traced.pid)
         out, err = traced.communicate(timeout=patience(5))
         assert not out, err
         assert tracing.mappings(program.pid)

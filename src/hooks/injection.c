@@ -42,10 +42,11 @@ struct injection {
 		switching; /* held by the caller that asks for the switch, while `attached` */
 	bool attached;
 	struct hooks hooks;
-	uint64_t code, control;     /* addresses in the target */
-	struct agent_shared layout; /* as gospect made it */
-	struct surgeon_answer answer;
-	uint64_t p_now; /* Ps that exist and have a slot */
+	uint64_t code, control;       /* addresses in the target */
+	struct agent_shared layout;   /* as gospect made it */
+	struct surgeon_answer answer; /* the last one */
+	uint64_t shared_address;      /* in the target; a copy, which other threads may read */
+	uint64_t p_now;               /* Ps that exist and have a slot */
 	uint64_t without_ring;
 	struct agent_shared *shared;
 	int shared_file;
@@ -201,6 +202,7 @@ static struct error *must_check ask_to_map(struct injection *in, const struct pl
 	if (memory == MAP_FAILED)
 		return error_errno(ERROR_FAILED, errno, "cannot map %lu bytes", in->layout.size);
 	in->shared = memory;
+	in->shared_address = in->answer.shared_address;
 	return NULL;
 }
 
@@ -240,7 +242,7 @@ void inject_populate(const struct injection *in, uint64_t offset, uint64_t size)
 		return;
 	madvise((char *)in->shared + first, offset + size - first, MADV_POPULATE_WRITE);
 	for (uint64_t at = first; at < offset + size; at += page)
-		if (error_dropped(target_read(in->t, in->answer.shared_address + at, &byte, 1)))
+		if (error_dropped(target_read(in->t, in->shared_address + at, &byte, 1)))
 			return;
 }
 

@@ -25,6 +25,12 @@ static struct error *must_check write_at(const struct surgeon *s, uint64_t addre
 		return NULL;
 	if (!done || errno == ESRCH)
 		return error_format(ERROR_GONE, "process %d has exited", target_pid(s->t));
+	if (errno == EIO)
+		return error_format(
+			ERROR_DENIED,
+			"cannot write to the code of process %d: the kernel forbids it; boot "
+			"with proc_mem.force_override=always, or use record",
+			target_pid(s->t));
 	return error_errno(ERROR_DENIED, errno, "cannot write to the code of process %d",
 			   target_pid(s->t));
 }

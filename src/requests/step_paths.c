@@ -23,6 +23,7 @@ struct open_request {
 struct life {
 	struct span span;
 	struct open_request *request; /* NULL: it has had none */
+	struct life *next;            /* the next free one */
 };
 
 struct ended {
@@ -35,7 +36,8 @@ struct ended {
 struct step_paths {
 	struct step_paths_options options;
 	struct trace_sink next;
-	struct map lives; /* goid -> struct life * */
+	struct map lives;  /* goid -> struct life * */
+	struct life *free; /* of goroutines that have ended: as many may come as go */
 	struct history history;
 	struct intern reasons; /* texts of the trace may go while they are needed here */
 	struct intern starts;  /* the bytes of start_pc, a number of which is a span's start */
@@ -68,6 +70,17 @@ static struct life *known(const struct step_paths *p, uint64_t g)
 	return place ? (struct life *)(uintptr_t)*place : NULL;
 }
 
+/* Free, or new. */
+static struct life *take_life(struct step_paths *p)
+{
+	struct life *life = p->free;
+
+	if (!life)
+		return calloc(1, sizeof(*life));
+	p->free = life->next;
+	return life;
+}
+
 /* NULL: no memory, or no goroutine. */
 static struct life *life_of(struct step_paths *p, uint64_t g)
 {
@@ -78,7 +91,7 @@ static struct life *life_of(struct step_paths *p, uint64_t g)
 	p->failed |= is_one && !place;
 	if (!place || *place)
 		return place ? (struct life *)(uintptr_t)*place : NULL;
-	life = calloc(1, sizeof(*life));
+	life = take_life(p);
 	p->failed |= !life;
 	if (!life)
 		map_remove(&p->lives, g);
@@ -225,9 +238,12 @@ static void end_life(struct step_paths *p, uint64_t g)
 	if (!life)
 		return;
 	end_span(p, life);
-	p->open -= life->request && life->request->calls;
-	free(life->request);
-	free(life);
+	if (life->request) {
+		p->open -= life->request->calls > 0;
+		life->request->calls = 0;
+	}
+	life->next = p->free;
+	p->free = life;
 	map_remove(&p->lives, g);
 }
 
@@ -514,6 +530,11 @@ void step_paths_destroy(struct step_paths *p)
 
 		if (p->lives.slots[i].key == MAP_NO_KEY || !life)
 			continue;
+		free(life->request);
+		free(life);
+	}
+	for (struct life *life = p->free, *next; life; life = next) {
+		next = life->next;
 		free(life->request);
 		free(life);
 	}

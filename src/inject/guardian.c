@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "inject/guardian_line.h"
+#include "inject/hasten.h"
 #include "inject/operation.h"
 #include "inject/priority.h"
 #include "inject/threads.h"
@@ -21,6 +22,8 @@
 
 /* A stop of the target that takes longer is looked into. */
 #define HOLD_MS 20
+/* Between two looks whether gospect was killed and gets no CPU to end. */
+#define LOOK_MS 500
 /* Between two tries to take the agent out: twice as long each time. */
 #define RETRY_US 1000u
 #define MOST_RETRY_US 2000000u
@@ -56,15 +59,16 @@ static void open_standard(void)
 		fd = dup(fd);
 }
 
-/* Until gospect has ended. true: it held threads then. */
-static bool watch(int channel, pid_t gospect)
+/* Until the surgeon, our parent, has ended. true: it held threads then. `gospect` is the process
+ * for which it works. */
+static bool watch(int channel, pid_t surgeon, pid_t gospect)
 {
 	bool holds = false, continued = false;
 	char message;
 
 	for (;;) {
 		struct pollfd fd = {channel, POLLIN, 0};
-		int n = poll(&fd, 1, holds ? HOLD_MS : -1);
+		int n = poll(&fd, 1, holds ? HOLD_MS : LOOK_MS);
 
 		if (n > 0 && read(channel, &message, 1) <= 0)
 			return holds;
@@ -72,18 +76,20 @@ static bool watch(int channel, pid_t gospect)
 			_exit(0);
 		if (n > 0)
 			holds = message == GUARDIAN_HOLDS;
+		if (!n)
+			hasten_end(gospect);
 		/* It is ours as long as it is our parent. */
-		if (!n && getppid() == gospect && thread_state(gospect, gospect) == 'T') {
+		if (!n && holds && getppid() == surgeon && thread_state(surgeon, surgeon) == 'T') {
 			continued = true;
-			kill(gospect, SIGCONT);
+			kill(surgeon, SIGCONT);
 		} else if (n > 0 && !holds && continued) {
 			continued = false;
-			kill(gospect, SIGSTOP);
+			kill(surgeon, SIGSTOP);
 		}
 	}
 }
 
-static _Noreturn void guard(const struct surgeon *s, int channel, pid_t gospect)
+static _Noreturn void guard(const struct surgeon *s, int channel, pid_t surgeon)
 {
 	unsigned int pause = RETRY_US;
 	uint64_t settled = 0;
@@ -98,7 +104,7 @@ static _Noreturn void guard(const struct surgeon *s, int channel, pid_t gospect)
 		_exit(1);
 	close_others(s->t, channel);
 	open_standard();
-	if (watch(channel, gospect))
+	if (watch(channel, surgeon, s->named ? s->named : surgeon))
 		settled = clock_now() + SETTLE_NS;
 	priority_settle();
 	priority_drop_own();
@@ -113,7 +119,7 @@ static _Noreturn void guard(const struct surgeon *s, int channel, pid_t gospect)
 
 struct error *guardian_start(const struct surgeon *s)
 {
-	pid_t gospect = getpid(), pid;
+	pid_t surgeon = getpid(), pid;
 	sigset_t all, mask;
 	int ends[2];
 
@@ -126,7 +132,7 @@ struct error *guardian_start(const struct surgeon *s)
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	pid = fork();
 	if (!pid)
-		guard(s, ends[0], gospect);
+		guard(s, ends[0], surgeon);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	close(ends[0]);
 	if (pid < 0) {

@@ -6,9 +6,9 @@
  *
  * It has a session of its own and ignores all signals. It has only those files open that it needs
  * to reach the target, so readers of gospect's output see its end. If SIGSTOP stops a surgeon that
- * holds threads of the target, the guardian resumes the surgeon until it has released them. The
- * guardian also takes back priorities that gospect had lent to threads of the target
- * (inject/priority.h).
+ * holds threads of the target, the guardian resumes the surgeon until it has released them. Twice a
+ * second it looks whether gospect was killed and gets no CPU to end (inject/hasten.h). The guardian
+ * also takes back priorities that gospect had lent to threads of the target (inject/priority.h).
  *
  * A process has one guardian.
  */

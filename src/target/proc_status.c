@@ -1,5 +1,6 @@
 #include "target/proc_status.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 /* Flags in the ninth field of /proc/PID/stat (Linux, include/linux/sched.h). */
 #define PF_KTHREAD 0x00200000
+#define PF_EXITING 0x00000004
 
 /* ---- /proc ---- */
 
@@ -207,7 +209,7 @@ uid_t thread_user(pid_t id)
 /* ---- /proc/PID/stat ---- */
 
 /* Numbers of fields, as proc(5) has them. */
-enum { STAT_STATE = 3, STAT_EXIT_SIGNAL = 38 };
+enum { STAT_STATE = 3, STAT_FLAGS = 9, STAT_PENDING = 31, STAT_EXIT_SIGNAL = 38 };
 
 /* The part of DIRECTORY/stat behind the name: " S 1 ...". `folder` is /proc/PID or
  * /proc/PID/task/ID. False, and "": no such process. */
@@ -224,6 +226,14 @@ static bool stat_fields(const char *folder, char *ret, size_t size)
 	name_end = strrchr(ret, ')');
 	memmove(ret, name_end ? name_end + 1 : ret + n, name_end ? strlen(name_end) : 1);
 	return ret[0];
+}
+
+/* From the space before a field of stat_fields() on; NULL: there is no such field. */
+static const char *stat_field(const char *fields, int number)
+{
+	for (int i = STAT_STATE; i < number && fields; i++)
+		fields = strchr(fields + 1, ' ');
+	return fields;
 }
 
 bool target_is_kernel_thread(pid_t pid)
@@ -265,15 +275,14 @@ uint64_t process_start(pid_t pid)
 
 bool process_parentage(pid_t pid, struct process_parentage *ret)
 {
-	char path[32], fields[1024], *at;
+	char path[32], fields[1024];
+	const char *at;
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	if (!stat_fields(path, fields, sizeof(fields)) ||
 	    sscanf(fields, " %c %d", &ret->state, &ret->parent) != 2)
 		return false;
-	at = fields;
-	for (int i = STAT_STATE; i < STAT_EXIT_SIGNAL && at; i++)
-		at = strchr(at + 1, ' ');
+	at = stat_field(fields, STAT_EXIT_SIGNAL);
 	return at && sscanf(at, " %d", &ret->exit_signal) == 1;
 }
 
@@ -296,6 +305,24 @@ char thread_state(pid_t pid, pid_t id)
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, id);
 	return stat_fields(path, fields, sizeof(fields)) ? fields[1] : 0;
+}
+
+bool thread_is_ending(pid_t pid, pid_t id)
+{
+	unsigned long flags = 0, pending = 0;
+	char path[64], fields[1024];
+	const char *at;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, id);
+	if (!stat_fields(path, fields, sizeof(fields)))
+		return false;
+	at = stat_field(fields, STAT_FLAGS);
+	if (at)
+		sscanf(at, " %lu", &flags);
+	at = stat_field(fields, STAT_PENDING);
+	if (at)
+		sscanf(at, " %lu", &pending);
+	return flags & PF_EXITING || pending & 1ul << (SIGKILL - 1);
 }
 
 /* ---- /proc/PID/task ---- */

@@ -79,6 +79,8 @@ bool process_parentage(pid_t pid, struct process_parentage *ret);
 double process_cpu_seconds(pid_t pid);
 /* As /proc/PID/task/ID/stat has it: 'D' cannot be stopped; 0: there is no such thread. */
 char thread_state(pid_t pid, pid_t id);
+/* It was killed, or its process was, and has not ended yet. */
+bool thread_is_ending(pid_t pid, pid_t id);
 
 /* ---- /proc/PID/task ---- */
 

@@ -4,6 +4,7 @@ It is three processes: gospect, which reads; its broker, which opens files; its 
 target.
 """
 
+import os
 import pathlib
 import random
 import signal
@@ -12,7 +13,7 @@ import time
 import pytest
 
 from lib import golang, gospect, tracing
-from lib.process import comm, kill, patience
+from lib.process import comm, patience
 
 KILLS = 500  # of both builds together
 PARTS = ("gospect", "gospect-surgeon", "gospect-broker")
@@ -37,7 +38,7 @@ def kill_one(chance, program, tmp_path, name, number):
     time.sleep(chance.random() * 0.4)
     victim = part(process.pid, name)
     if victim:
-        kill(victim)
+        os.kill(victim, signal.SIGKILL)
     err = process.communicate(timeout=patience(60))[1].decode()
     assert process.returncode in ((-signal.SIGKILL, 0) if name == "gospect" else (0, 1)), err
     tracing.assert_cleaned_soon(program)

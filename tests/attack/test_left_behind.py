@@ -5,11 +5,14 @@ import ctypes
 import os
 import resource
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
 from lib import golang, gospect, tracing
-from lib.process import Program, kill, patience, status, wait_until
+from lib.process import Program, patience, status, wait_until
 from lib.traced import Tracing
 
 PTRACE_SEIZE = 0x4206
@@ -36,8 +39,7 @@ def traced(request, program, tmp_path):
                             *options)
     wait_until(lambda: tracing.is_patched(program.pid), what="the hooks")
     yield process
-    if process.poll() is None:
-        kill(process.pid)
+    process.kill()
     process.wait()
     process.stdout.close()
     process.stderr.close()
@@ -68,8 +70,39 @@ def test_a_limit_of_the_files_size_ends_a_trace_well(program, tmp_path):
 
 def test_killed_gospect_leaves_no_agent(program, traced):
     """The agent stayed until somebody ran gospect again."""
-    kill(traced.pid)
+    traced.kill()
     traced.wait()
+    tracing.assert_cleaned_soon(program)
+
+
+@contextlib.contextmanager
+def crowded(cpu):
+    """A busy loop on one CPU, of high priority: what has the lowest gets nothing of it for minutes."""
+    loop = subprocess.Popen([sys.executable, "-c", f"import os; os.sched_setaffinity(0, {{{cpu}}}); os.nice(-10)\nwhile True: pass"])
+    try:
+        yield
+    finally:
+        loop.kill()
+        loop.wait()
+
+
+def idle_thread(pid):
+    """The thread of lowest priority, which decodes; None: it has something urgent to do just now."""
+    return next((thread for thread in map(int, os.listdir(f"/proc/{pid}/task"))
+                 if os.sched_getscheduler(thread) == os.SCHED_IDLE), None)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("traced", ("trace",), indirect=True)
+def test_killed_gospect_ends_where_others_want_the_cpu(program, traced):
+    """Its thread of the lowest priority had to get a CPU before its files were closed: up to 25 s."""
+    wait_until(lambda: idle_thread(traced.pid), what="a thread of the lowest priority")
+    cpu = max(os.sched_getaffinity(0))
+    with crowded(cpu):
+        time.sleep(0.5)
+        os.sched_setaffinity(idle_thread(traced.pid), {cpu})
+        traced.kill()
+        traced.wait(timeout=5)
     tracing.assert_cleaned_soon(program)
 
 
@@ -92,7 +125,7 @@ def test_nobody_but_gospect_keeps_its_output_open(program, traced):
             name for name in kept if name.startswith("socket:"))]), kept
     assert os.getsid(guardian) == guardian
     with debugged(program.pid):
-        kill(traced.pid)
+        traced.kill()
         out, err = traced.communicate(timeout=patience(5))
         assert not out, err
         assert tracing.mappings(program.pid)

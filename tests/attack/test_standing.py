@@ -12,7 +12,7 @@ import time
 import pytest
 
 from lib import cgo, golang, gospect, tracing
-from lib.process import Program, kill, status, wait_until
+from lib.process import Program, status, wait_until
 from lib.traced import Tracing
 
 V1 = pathlib.Path("/sys/fs/cgroup/freezer")
@@ -393,7 +393,7 @@ def test_a_program_whose_first_thread_ends_while_it_is_traced_is_left_clean(leav
     wait_until(lambda: is_without_first_thread(leaving.pid))
     time.sleep(0.3)
     if killed:
-        kill(t.process.pid)
+        t.process.kill()
         t.process.wait()
     else:
         t.end()

@@ -43,16 +43,6 @@ def patience(seconds):
     return seconds * min(10, max(1, os.getloadavg()[0] / os.cpu_count()))
 
 
-def kill(pid):
-    """A killed process has to run to end, and the thread with which gospect decodes has the lowest priority: on a
-    machine with a load of 30 it took up to 25 s and more to give back its memory. So it gets the usual one."""
-    os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(ProcessLookupError):
-                os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
-
-
 def wait_until(condition, seconds=PATIENCE, what="it"):
     end = time.monotonic() + seconds
     while not condition():

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "lib/profile_handle.h"
-#include "profile/join.h"
+#include "profile/concat.h"
 
 static struct error *must_check take_version(struct profile *p, const struct profile *from)
 {
@@ -21,7 +21,7 @@ struct error *profile_join(struct gospect_profile *p, const struct gospect_profi
 		return error_format(ERROR_USAGE, "only profiles with functions can be joined");
 	err = take_version(p->profile, from->profile);
 	if (!err)
-		err = join_add(p->profile, p->symbols, from->profile, from->symbols);
+		err = concat_add(p->profile, p->symbols, from->profile, from->symbols);
 	arena_release(&p->given);
 	p->samples = NULL;
 	profile_describe(p, true);

@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 /* Adds the next recording of the same program to a profile of gospect_profile_create(). See
- * profile/join.h. */
+ * profile/concat.h. */
 struct error *profile_join(struct gospect_profile *p,
 			   const struct gospect_profile *from) must_check;
 

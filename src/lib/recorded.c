@@ -14,8 +14,8 @@
 #include "lib/options.h"
 #include "lib/profile_handle.h"
 #include "lib/remark.h"
-#include "lib/request_paths_api.h"
 #include "lib/sink.h"
+#include "lib/trace_paths.h"
 #include "lib/trace_running.h"
 #include "lib/trace_spans.h"
 #include "lib/waker_words.h"
@@ -302,7 +302,7 @@ static struct error *must_check read_trace(const void *bytes, size_t size,
 	if (!err && o->flags & GOSPECT_RECORDED_GOROUTINES)
 		err = read_goroutines(bytes, size, &filling, ret->symbols);
 	if (!err && o->flags & GOSPECT_RECORDED_GOROUTINES)
-		err = request_paths_read(bytes, size, o, ret->profile);
+		err = trace_paths_read(bytes, size, o, ret->profile);
 	goroutine_ledger_release(&filling.ledger);
 	free(filling.pcs);
 	waker_words_release(&filling.words);

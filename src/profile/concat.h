@@ -1,6 +1,6 @@
 /* Recordings of one program, one after the other, as one profile with a time axis. */
-#ifndef PROFILE_JOIN_H
-#define PROFILE_JOIN_H
+#ifndef PROFILE_CONCAT_H
+#define PROFILE_CONCAT_H
 
 #include "profile/profile.h"
 
@@ -9,8 +9,8 @@
  * later than those before it. The profile lasts from the first begin to the last end. Each
  * recording is one step of the time axis: when in it something was is not known any more.
  */
-struct error *join_add(struct profile *p, struct profile_symbols *symbols,
-		       const struct profile *from,
-		       const struct profile_symbols *from_symbols) must_check;
+struct error *concat_add(struct profile *p, struct profile_symbols *symbols,
+			 const struct profile *from,
+			 const struct profile_symbols *from_symbols) must_check;
 
 #endif

@@ -1,4 +1,4 @@
-#include "profile/join.h"
+#include "profile/concat.h"
 
 #include <stdlib.h>
 
@@ -29,8 +29,8 @@ static void forget_notes(struct profile *p)
 	p->comment_count = 0;
 }
 
-struct error *join_add(struct profile *p, struct profile_symbols *symbols,
-		       const struct profile *from, const struct profile_symbols *from_symbols)
+struct error *concat_add(struct profile *p, struct profile_symbols *symbols,
+			 const struct profile *from, const struct profile_symbols *from_symbols)
 {
 	static const struct merge_program same = {0};
 	struct timeline axis = p->timeline;

@@ -88,7 +88,7 @@ def test_goroutines_that_run_have_their_request(serving, version, mode, tmp_path
     if not can_copy_at_samples(program, file):
         pytest.skip("the kernel permits no eBPF program here")
     for kind in ("http", "http2"):
-        samples = record(program, f"serve {kind} 40 4; compute {kind} 1500 4", file, "--paths", "--trace-ids", within="main.compute",
+        samples = record(program, f"serve {kind} 400 4; compute {kind} 1500 4", file, "--paths", "--trace-ids", within="main.compute",
                          state="running")
         assert_right(samples, golang.minor(version)[1], MOST_WITHOUT_RUNNING)
 

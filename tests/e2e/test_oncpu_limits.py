@@ -55,7 +55,7 @@ def test_too_many_threads_for_the_files(targets, tmp_path):
 def test_lost_samples_are_counted(targets, tmp_path):
     program = targets.start("callers")
     path = tmp_path / "p.pb.gz"
-    recorder = record(program, path, "-d", "5", "-r", "10000")
+    recorder = record(program, path, "-d", "5", "-r", "10000", "--budget", "100")
     gospect.await_recording(recorder)
     # It may have got no CPU between its events and its first look, at which it begins with what there is.
     used = program.cpu_seconds() + 0.5

@@ -53,10 +53,10 @@ def run(*args, seconds=PATIENCE, prefix=(), binary=BINARY, stdout=subprocess.PIP
     return Result(completed)
 
 
-def start(*args, **kwargs):
+def start(*args, prefix=(), **kwargs):
     kwargs.setdefault("stdout", subprocess.PIPE)
     kwargs.setdefault("stderr", subprocess.PIPE)
-    return subprocess.Popen([BINARY, *map(str, args)], stdin=subprocess.DEVNULL,
+    return subprocess.Popen([*map(str, prefix), BINARY, *map(str, args)], stdin=subprocess.DEVNULL,
                             preexec_fn=_in_child, **kwargs)
 
 

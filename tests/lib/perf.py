@@ -7,6 +7,8 @@ import subprocess
 from lib import golang, gospect
 
 FIXTURES = golang.TESTS / "fixtures" / "perf"
+# perf takes a program from its cache, ~/.debug, by its build id, and a copy has that of its original.
+NO_CACHE = ("--buildid-dir", "/nonexistent")
 EVENT = ("-e", "cpu-clock", "-F", "499")
 
 
@@ -33,7 +35,7 @@ def record(path, *args, seconds=2):
 def chains(path):
     """The stacks that perf itself makes of a file: function names, innermost first, without the
     kernel's."""
-    script = subprocess.run(["perf", "script", "-i", path, "-F", "ip,sym"], capture_output=True,
+    script = subprocess.run(["perf", *NO_CACHE, "script", "-i", path, "-F", "ip,sym"], capture_output=True,
                             text=True, check=True).stdout
     frames = re.compile(r"^\s+([0-9a-f]+) (\S+)", re.M)
     return [[name for ip, name in frames.findall(block) if len(ip) < 16 or ip < "8"]

@@ -12,8 +12,8 @@ from lib import gospect
 
 
 class Served:
-    def __init__(self, *args):
-        self.process = gospect.start("serve", "--listen", "127.0.0.1:0", *args)
+    def __init__(self, *args, prefix=()):
+        self.process = gospect.start("serve", "--listen", "127.0.0.1:0", *args, prefix=prefix)
         self.words = []
         for line in iter(self.process.stderr.readline, b""):
             self.words.append(line.decode())

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from lib import golang, gospect, grpc, pprof
-from lib.params import every_build
+from lib.params import every_build, newest_version
 
 # A goroutine that has just moved may run on while its request is read: a few samples have no name.
 MOST_WITHOUT = 0.05
@@ -81,7 +81,8 @@ def can_copy_at_samples(program, file):
     return not re.search("no on-CPU stacks|labels of running goroutines are read", answer.ok().err)
 
 
-@every_build(modes=(golang.PLAIN, golang.STRIPPED))
+@newest_version()
+@pytest.mark.parametrize("mode", (golang.STRIPPED,))
 def test_goroutines_that_run_have_their_request(serving, version, mode, tmp_path):
     program = serving(version, mode)
     file = tmp_path / "p.pb.gz"

@@ -186,6 +186,10 @@ struct served_words {
 void goroutine_set_served_places(const struct goroutine_set *set,
 				 struct served_place ret[SERVED_PLACES]);
 
+/* Before the samples are read that came since the last call: their words lead to the same requests
+ * if the collector has freed nothing since then. */
+void goroutine_set_begin_samples(struct goroutine_set *set);
+
 /* Bytes that were read before. */
 struct goroutine_copy {
 	uint64_t goid;

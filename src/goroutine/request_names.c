@@ -6,6 +6,8 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "golayout/memory_variables.h"
+#include "golayout/view.h"
 #include "goroutine/request_header.h"
 #include "goroutine/request_layouts.h"
 
@@ -38,7 +40,20 @@ struct request_names {
 	struct places places[SERVINGS];
 	struct places copies;
 	size_t searches, copy_searches;
+	struct golayout_numbers numbers;
+	uint64_t heap;      /* mheap_; 0: not found */
+	uint32_t sweeps[2]; /* its sweepgen when the last two readings of samples began; 0: unknown
+			     */
 };
+
+/* Without it goroutines that run have no names. */
+static void find_heap(struct request_names *n, const struct image *img, const struct golayout *lay)
+{
+	struct memory_variables variables = {0};
+
+	if (!error_dropped(memory_variables_find(img, lay, &variables)))
+		n->heap = variables.heap;
+}
 
 struct error *request_names_open(struct target *t, const struct image *img,
 				 const struct golayout *lay, const struct goroutine_options *wanted,
@@ -53,7 +68,10 @@ struct error *request_names_open(struct target *t, const struct image *img,
 	n->t = t;
 	n->paths = wanted->request_paths;
 	n->ids = wanted->request_ids;
+	n->numbers = lay->n;
 	err = request_layouts_find(t, img, lay, &n->layouts);
+	if (!err && n->layouts.code_count)
+		find_heap(n, img, lay);
 	if (!err && n->layouts.code_count)
 		*ret = n;
 	else
@@ -535,8 +553,31 @@ void request_names_places(const struct request_names *n, struct served_place ret
 	}
 }
 
-/* Nobody writes to a request or response that was served, and another one's memory has it only
- * after a garbage collection: it is told by what it leads to. */
+/* The collector adds 2 to sweepgen before it frees what it has found to be garbage. 0: unknown. */
+static uint32_t sweepgen_now(const struct request_names *n)
+{
+	uint32_t generation = 0;
+
+	if (!n->heap || error_dropped(target_read_u32(n->t, heap_at_sweepgen(&n->numbers, n->heap),
+						      &generation)))
+		return 0;
+	return generation;
+}
+
+void request_names_begin_samples(struct request_names *n)
+{
+	n->sweeps[0] = n->sweeps[1];
+	n->sweeps[1] = sweepgen_now(n);
+}
+
+/* Since the last reading of samples began, and with that since before the sample at hand: so what
+ * it led to then has not become something else. */
+static bool nothing_was_freed(const struct request_names *n)
+{
+	return n->sweeps[0] && sweepgen_now(n) == n->sweeps[0];
+}
+
+/* Nobody writes to a request or response that was served. */
 static bool prove_served_http1(const struct request_names *n, const struct served_words *s)
 {
 	const struct http1_layout *l = &n->layouts.http1;
@@ -588,5 +629,5 @@ struct error *request_names_add_served(struct request_names *n, const struct sta
 		return NULL;
 	if (wants_copy(n, code, &found))
 		try_copies(n, server->stack_end, &found);
-	return add_parts(&found, sets, labels);
+	return nothing_was_freed(n) ? add_parts(&found, sets, labels) : NULL;
 }

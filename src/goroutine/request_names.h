@@ -51,6 +51,10 @@ struct error *request_names_add(struct request_names *names, const struct stacks
 void request_names_places(const struct request_names *names,
 			  struct served_place ret[SERVED_PLACES]);
 
+/* Before samples of goroutines that run are read. Those are named whose memory cannot have been
+ * freed since: so the samples that come together are read together. */
+void request_names_begin_samples(struct request_names *names);
+
 /* Likewise, of a goroutine that ran when these words were copied, and runs on. */
 struct error *request_names_add_served(struct request_names *names, const struct stacks *stacks,
 				       const struct request_server *server,

@@ -386,6 +386,12 @@ void goroutine_set_served_places(const struct goroutine_set *set,
 		request_names_places(set->names, ret);
 }
 
+void goroutine_set_begin_samples(struct goroutine_set *set)
+{
+	if (set->names)
+		request_names_begin_samples(set->names);
+}
+
 /* Adds what is known of the request that it served at that moment. */
 static uint32_t identify_request(struct goroutine_set *set, const struct goroutine_copy *c,
 				 uint32_t labels)

@@ -743,6 +743,8 @@ struct error *oncpu_sampler_drain(struct oncpu_sampler *s)
 
 	go_threads_stale(&s->threads);
 	modules_stale(s->modules);
+	if (s->program && s->set)
+		goroutine_set_begin_samples(s->set);
 	err = perf_events_drain(s->events, take, s);
 	update_places(s);
 	if (s->waits && !perf_events_see_switches(s->events))

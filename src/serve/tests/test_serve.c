@@ -432,7 +432,7 @@ static void test_the_store_keeps_the_newest(void **state)
 		strbuf_reset(&got);
 		assert_true(serve_store_when(s, i, &when) && serve_store_get(s, i, &got));
 		assert_int_equal(got.length, 100000);
-		assert_int_equal((unsigned char)got.data[0], (unsigned char)when.begin);
+		assert_int_equal((unsigned char)got.data[0], (unsigned char)(long)when.begin);
 		assert_memory_equal(got.data + 1, bytes.data + 1, 99999);
 	}
 	/* A hostile one. */

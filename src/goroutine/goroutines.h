@@ -186,8 +186,8 @@ struct served_words {
 void goroutine_set_served_places(const struct goroutine_set *set,
 				 struct served_place ret[SERVED_PLACES]);
 
-/* Before the samples are read that came since the last call: their words lead to the same requests
- * if the collector has freed nothing since then. */
+/* To be called before each reading of samples of running goroutines: see
+ * request_names_begin_samples(). */
 void goroutine_set_begin_samples(struct goroutine_set *set);
 
 /* Bytes that were read before. */

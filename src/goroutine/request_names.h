@@ -51,8 +51,9 @@ struct error *request_names_add(struct request_names *names, const struct stacks
 void request_names_places(const struct request_names *names,
 			  struct served_place ret[SERVED_PLACES]);
 
-/* Before samples of goroutines that run are read. Those are named whose memory cannot have been
- * freed since: so the samples that come together are read together. */
+/* To be called before each reading of samples of running goroutines. A sample gets a name only if
+ * the collector has freed nothing since the call before that: then its words lead to what they led
+ * to when it was taken. */
 void request_names_begin_samples(struct request_names *names);
 
 /* Likewise, of a goroutine that ran when these words were copied, and runs on. */

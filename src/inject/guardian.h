@@ -1,6 +1,6 @@
 /*
  * The guardian removes the agent if the surgeon cannot. It is a separate process, forked before the
- * target is touched. It sleeps until the surgeon has ended without a clean detach; then it removes
+ * target is touched. It waits until the surgeon has ended without a clean detach; then it removes
  * the agent. If the target lives but cannot be stopped (frozen, under a debugger, waiting for a
  * disk), it tries again.
  *

@@ -1,7 +1,8 @@
 /*
- * A killed process ends when each of its threads has run once more. One of the lowest priority,
- * SCHED_IDLE, gets no CPU for that on a busy machine: at a load of 30 it took 3 to 25 s. Until then
- * its files stay open, so nobody who waits for their end knows that the process was killed.
+ * The end of a killed gospect on a busy machine. A process has ended when each of its threads has
+ * run once more, and a thread of the lowest priority, SCHED_IDLE, gets no CPU for that: at a load
+ * of 30 it took 3 to 25 s. Until then the process keeps its files open, and the surgeon, which
+ * waits for them to be closed, leaves the agent in the target.
  */
 #ifndef INJECT_HASTEN_H
 #define INJECT_HASTEN_H

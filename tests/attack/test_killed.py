@@ -13,7 +13,7 @@ import time
 import pytest
 
 from lib import golang, gospect, tracing
-from lib.process import comm, patience
+from lib.process import comm
 
 KILLS = 500  # of both builds together
 PARTS = ("gospect", "gospect-surgeon", "gospect-broker")
@@ -39,7 +39,7 @@ def kill_one(chance, program, tmp_path, name, number):
     victim = part(process.pid, name)
     if victim:
         os.kill(victim, signal.SIGKILL)
-    err = process.communicate(timeout=patience(60))[1].decode()
+    err = process.communicate(timeout=60)[1].decode()
     # The program serves no requests: so offcpu says if it was not killed.
     ended = (0, 1) if name != "gospect" or "no call in the recording" in err else (-signal.SIGKILL, 0)
     assert process.returncode in ended, err

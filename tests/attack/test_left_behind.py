@@ -12,7 +12,7 @@ import time
 import pytest
 
 from lib import golang, gospect, tracing
-from lib.process import Program, patience, status, wait_until
+from lib.process import Program, status, wait_until
 from lib.traced import Tracing
 
 PTRACE_SEIZE = 0x4206
@@ -126,7 +126,7 @@ def test_nobody_but_gospect_keeps_its_output_open(program, traced):
     assert os.getsid(guardian) == guardian
     with debugged(program.pid):
         traced.kill()
-        out, err = traced.communicate(timeout=patience(5))
+        out, err = traced.communicate(timeout=5)
         assert not out, err
         assert tracing.mappings(program.pid)
     tracing.assert_cleaned_soon(program)

@@ -82,7 +82,7 @@ def can_copy_at_samples(program, file):
 
 
 @newest_version()
-@pytest.mark.parametrize("mode", (golang.STRIPPED,))
+@pytest.mark.parametrize("mode", (pytest.param(golang.PLAIN, marks=pytest.mark.slow), golang.STRIPPED))
 def test_goroutines_that_run_have_their_request(serving, version, mode, tmp_path):
     program = serving(version, mode)
     file = tmp_path / "p.pb.gz"

@@ -169,8 +169,8 @@ func main() {
 # Bugs of locks with a deadlock that is proved whenever they happen.
 PROVED = {"Cockroach3710", "Cockroach6181", "Cockroach7504", "Cockroach9935", "Etcd10492", "Etcd6708", "Hugo5379",
           "Kubernetes30872", "Kubernetes62464", "Moby4951", "Syncthing4829"}
-# Those in which code does not prove who holds the lock: the function that took it has returned, took it by way of an
-# interface, or waits for it a second time. The waits are shown, perhaps with candidates and a suspected deadlock.
+# The holder of the lock is not proved in these: the function that took the lock has returned, called Lock through an
+# interface, or locks it a second time. `waits` shows the waits, perhaps with candidates and a suspected deadlock.
 NOT_PROVED = {"Cockroach10214", "Cockroach16167", "Cockroach584", "Etcd5509", "Grpc3017", "Grpc795", "Hugo3251",
               "Kubernetes13135", "Kubernetes58107", "Moby17176", "Moby36114", "Moby7559"}
 # It is filed as one of locks, and is one of a channel.
@@ -220,7 +220,7 @@ def test_bugs_of_real_programs_are_classified(tmp_path):
         cycles = found[name]["cycles"]
         if not locks and not others:
             rare.append(name)
-        # A deadlock is one of locks: nobody who waits for a channel is in one for certain.
+        # A proved deadlock consists of locks: a goroutine that waits for a channel may still be woken.
         if cycles and name not in PROVED:
             wrong.append((name, "a deadlock", cycles[0]))
         if name in PROVED and locks and not cycles:

@@ -1,5 +1,5 @@
-/* Recorded core files of real programs (recorded_core.h), through a whole `waits`: what goroutines
- * wait for, who holds it, cycles and names. */
+/* Recorded core files of real programs (recorded_core.h), through all steps of `waits`: the
+ * objects that goroutines wait for, their names and holders, and deadlocks. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -38,11 +38,6 @@ def status(pid):
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
-def patience(seconds):
-    """How long what takes so long on a machine that has nothing else to do may take."""
-    return seconds * min(10, max(1, os.getloadavg()[0] / os.cpu_count()))
-
-
 def wait_until(condition, seconds=PATIENCE, what="it"):
     end = time.monotonic() + seconds
     while not condition():

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from lib import golang, gospect
-from lib.process import comm, patience, status, wait_until
+from lib.process import comm, status, wait_until
 
 PROBE = pathlib.Path(os.environ.get(
     "GOSPECT_TRACE_PROBE", gospect.BINARY.parent / "src" / "collect" / "trace_probe"))
@@ -274,5 +274,5 @@ def assert_cleaned_soon(program, seconds=10):
         return not is_guarded(program.pid) and is_untouched(program.pid)
 
     # A guardian that has just begun has no name yet, and maps a page to work from.
-    wait_until(lambda: is_clean() and not time.sleep(0.2) and is_clean(), patience(seconds), "the agent to be taken out")
+    wait_until(lambda: is_clean() and not time.sleep(0.2) and is_clean(), seconds, "the agent to be taken out")
     assert_untouched(program)

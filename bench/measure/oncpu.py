@@ -1,4 +1,4 @@
-"""The caller of the running function, by gospect, by perf and by Go's own CPU profile.
+"""The caller of the running function, by gospect, perf, OpenTelemetry's eBPF profiler and Go's own CPU profile.
 
 The program of golang/go#73753, tests/programs/callers: `leaf` has no frame of its own, and in
 runtime.duffcopy and in prologues the caller's frame is not yet, or no longer, in the chain.
@@ -8,17 +8,24 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 
 from lib import golang, pprof
 
-from .build import Failed, Unavailable, say
+from .build import Failed, Unavailable, last_line, say
 from .numbers import spread
 
 VERSIONS = ((1, 19), (1, 23), (1, 27))
 HZ = 199
+# Seconds until it has read the programs of the machine.
+EBPF_STARTS = 12
 # Functions that the program's `work` calls directly.
 GROUPS = {"leaf": {"main.leaf"}, "duff": {"main.duff", "runtime.duffcopy", "runtime.duffzero"}}
 CALLER = "main.work"
+
+
+class Unsupported(Exception):
+    """This way cannot look at a program of this Go version."""
 
 
 class Callers:
@@ -86,6 +93,43 @@ def by_perf(*mode):
     return record
 
 
+def by_ebpf(programs, program, folder, seconds):
+    """It samples the whole machine: stacks of other programs have no function of ours. It needs tracefs, which it
+    has in a mount namespace of its own."""
+    out = os.path.join(folder, "otlp.txt")
+    with open(out, "w+", encoding="utf-8") as file, subprocess.Popen([programs.otlp()], stdout=file) as sink:
+        try:
+            said = run_ebpf_profiler(programs.ebpf_profiler(), port_of(out), seconds)
+        finally:
+            sink.terminate()
+    with open(out, encoding="utf-8") as file:
+        stacks = [line.split("\t") for line in file.read().splitlines()[1:]]
+    samples = [(int(weight), functions.split(";")) for weight, functions in stacks if "main." in functions]
+    if not samples:
+        raise Unsupported(next((line for line in said.splitlines() if "unsupported" in line), last_line(said)))
+    return samples
+
+
+def port_of(path):
+    for _ in range(100):
+        with open(path, encoding="utf-8") as file:
+            words = file.readline().split()
+        if len(words) == 2:
+            return words[1]
+        time.sleep(0.1)
+    raise Failed("the program otlp does not listen")
+
+
+def run_ebpf_profiler(profiler, port, seconds):
+    """What it says."""
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", 'mount -t tracefs none /sys/kernel/tracing; exec timeout -s INT "$@"', "sh",
+         str(seconds + EBPF_STARTS), profiler, "-collection-agent", f"127.0.0.1:{port}", "-disable-tls",
+         "-samples-per-second", str(HZ), "-reporter-interval", "1s", "-no-kernel-version-check"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+        check=False).stderr
+
+
 def read_script(text):
     """Samples of perf script, without frames of the kernel and what the signal handler's are named."""
     samples = []
@@ -101,7 +145,7 @@ def read_script(text):
 
 
 WAYS = {"gospect": by_gospect, "perf -g": by_perf("-g"), "perf dwarf": by_perf("--call-graph", "dwarf,1024"),
-        "own": by_itself}
+        "eBPF": by_ebpf, "own": by_itself}
 
 
 def right_shares(samples):
@@ -125,10 +169,31 @@ def caller_of(stack, functions):
     return None
 
 
-def measure(programs, quick):
+def available_ways(programs):
     ways = {name: way for name, way in WAYS.items() if not name.startswith("perf") or shutil.which("perf")}
+    try:
+        programs.ebpf_profiler(), programs.otlp()
+    except Unavailable as why:
+        say(f"without the eBPF profiler: {why}")
+        del ways["eBPF"]
+    return ways
+
+
+def measure(programs, quick):
+    ways = available_ways(programs)
     versions = [v for v in golang.NEWEST_OF_EACH if golang.minor(v) in VERSIONS]
     return [measure_version(programs, ways, version, *((2, 2) if quick else (5, 5))) for version in versions]
+
+
+def measure_once(way, programs, program, folder, seconds):
+    """The shares; None: this way cannot."""
+    try:
+        return right_shares(way(programs, program, folder, seconds))
+    except Unsupported as why:
+        say(str(why))
+        return None
+    except Failed as why:
+        raise Unavailable(str(why)) from why
 
 
 def measure_version(programs, ways, version, rounds, seconds):
@@ -137,12 +202,10 @@ def measure_version(programs, ways, version, rounds, seconds):
     with Callers(version) as program, tempfile.TemporaryDirectory(prefix="gospect-bench-") as folder:
         for _ in range(rounds):
             for name, way in ways.items():
-                try:
-                    seen[name].append(right_shares(way(programs, program, folder, seconds)))
-                except Failed as why:
-                    raise Unavailable(str(why)) from why
+                seen[name].append(measure_once(way, programs, program, folder, seconds))
+    able = {name: slices for name, slices in seen.items() if all(slices)}
     return {"version": version, "groups": {
         group: {name: {"right": spread([s[group]["right"] for s in slices]),
                        "share": spread([s[group]["share"] for s in slices])}
-                for name, slices in seen.items()}
+                for name, slices in able.items()}
         for group in GROUPS}}

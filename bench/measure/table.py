@@ -86,8 +86,8 @@ def oncpu(rows):
     yield line("caller is work: % of samples", *ways)
     for r in rows:
         for group, seen in r["groups"].items():
-            yield line(f"  Go {r['version']}, in {group}", *(spread(seen[w]["right"], 100) for w in ways))
-            yield line("    of all samples", *(spread(seen[w]["share"], 100) for w in ways))
+            yield line(f"  Go {r['version']}, in {group}", *(spread(seen[w]["right"], 100) if w in seen else "-" for w in ways))
+            yield line("    of all samples", *(spread(seen[w]["share"], 100) if w in seen else "-" for w in ways))
 
 
 def outcome(seen):

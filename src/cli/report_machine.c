@@ -51,7 +51,7 @@ static void add_id(struct strbuf *line, const struct gospect_machine_goroutine *
 static void add_place(struct strbuf *line, const char *word,
 		      const struct gospect_machine_goroutine *g)
 {
-	const struct gospect_frame *frame = telling_frame(g->stack);
+	const struct gospect_frame *frame = cause_frame(g->stack);
 
 	if (frame && frame->line)
 		strbuf_addf(line, "%s %s:%d", word, frame->function, frame->line);
@@ -254,7 +254,7 @@ static void print_calls(const struct gospect_machine_calls *const *calls, size_t
 	for (size_t i = 0; i < shown(p, count); i++) {
 		_cleanup_strbuf_ struct strbuf line = STRBUF_INIT;
 		const struct gospect_machine_calls *c = calls[i];
-		const struct gospect_frame *frame = telling_frame(c->stack);
+		const struct gospect_frame *frame = cause_frame(c->stack);
 
 		strbuf_addf(&line, "%9s %9lu %9s %9s %9lu  ", report_time(c->total_ns, t[0]),
 			    c->count, report_time(c->total_ns / c->count, t[1]),

@@ -50,7 +50,7 @@ static size_t group(const struct gospect_request *r, struct group groups[GROUPED
 
 	for (size_t i = 0; i < r->path_count; i++) {
 		const struct gospect_path_segment *s = r->path[i];
-		const struct gospect_frame *frame = telling_frame(s->stack);
+		const struct gospect_frame *frame = cause_frame(s->stack);
 		size_t k = 0;
 
 		while (k < count && !is_part_of(&groups[k], s, frame))

@@ -63,7 +63,7 @@ static void print_places(const struct gospect_request *r, FILE *out)
 
 	for (size_t i = 0; i < r->place_count && printed < MAX_PLACES; i++) {
 		const struct gospect_request_place *p = r->places[i];
-		const struct gospect_frame *frame = telling_frame(p->stack);
+		const struct gospect_frame *frame = cause_frame(p->stack);
 
 		if (p->state == GOSPECT_RUNNING)
 			continue;
@@ -128,7 +128,7 @@ static void print_allocations(const struct gospect_request *r, FILE *out)
 	terminal_write_line(&line, out);
 	for (size_t i = 0; i < r->allocated->stack_count && i < MAX_PLACES; i++) {
 		const struct gospect_allocation_stack *s = r->allocated->stacks[i];
-		const struct gospect_frame *frame = telling_frame(s->stack);
+		const struct gospect_frame *frame = cause_frame(s->stack);
 
 		strbuf_addf(&line, "%*s %9s  ", place_indent(out), "",
 			    report_bytes(s->bytes, bytes));

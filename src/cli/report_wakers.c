@@ -22,7 +22,7 @@ static bool is_machinery(const char *function)
 	return false;
 }
 
-const struct gospect_frame *telling_frame(const struct gospect_stack *stack)
+const struct gospect_frame *cause_frame(const struct gospect_stack *stack)
 {
 	for (size_t i = 0; i < stack->count; i++)
 		if (!is_machinery(stack->frames[i]->function))
@@ -54,7 +54,7 @@ static bool is_same_place(const struct gospect_frame *a, const struct gospect_fr
 
 static struct group *group_of(struct group *groups, size_t *count, const struct gospect_waker *w)
 {
-	const struct gospect_frame *frame = telling_frame(w->stack);
+	const struct gospect_frame *frame = cause_frame(w->stack);
 	size_t i;
 
 	for (i = 0; i < *count; i++)
@@ -165,7 +165,7 @@ struct json_object *report_frames_json(const struct gospect_stack *stack)
 static struct json_object *waker_json(const struct gospect_waker *w)
 {
 	struct json_object *o = json_object_new_object();
-	const struct gospect_frame *frame = telling_frame(w->stack);
+	const struct gospect_frame *frame = cause_frame(w->stack);
 
 	if (w->goroutine == GOSPECT_SEVERAL_GOROUTINES)
 		json_object_object_add(o, "goroutine", NULL);

@@ -9,7 +9,7 @@
 #include "base/strbuf.h"
 
 /* The innermost frame of the program's own code, else the innermost; NULL: no frames. */
-const struct gospect_frame *telling_frame(const struct gospect_stack *stack);
+const struct gospect_frame *cause_frame(const struct gospect_stack *stack);
 
 /* Adds "ended by main.release:12 (goroutine 7, 3 ms), a timer (2 times, 1 ms)"; nothing without
  * wakers. `ns` is the whole time of the waits. Narrow: functions have no path of their package. */

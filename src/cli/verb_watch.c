@@ -12,7 +12,7 @@
 #include "cli/find.h"
 #include "cli/stop.h"
 #include "cli/watch_action.h"
-#include "cli/watch_looker.h"
+#include "cli/watcher.h"
 
 enum { KEY_WHEN = 0x6000, KEY_DO, KEY_KEEP, KEY_HOST, KEY_EVERY, KEY_REST };
 
@@ -20,9 +20,9 @@ enum { KEY_WHEN = 0x6000, KEY_DO, KEY_KEEP, KEY_HOST, KEY_EVERY, KEY_REST };
 /* With --host: how often gospect looks for new processes. */
 #define HOST_NS 10000000000ull
 #define POLL_MS 200
-/* How long lookers may take to end. */
+/* How long watchers may take to end. */
 #define LEAVE_NS 5000000000ull
-/* Of one looker: more are not said. */
+/* Of one watcher: more are not said. */
 #define MOST_REMARKS 64
 /* The library's: seconds. */
 #define USUAL_REST 60
@@ -34,7 +34,7 @@ struct watch_verb {
 	struct gospect_watch_options how;
 	struct watch_actions actions;
 	double keep, duration;
-	struct looker *lookers;
+	struct watcher *watchers;
 	size_t count, capacity;
 	uint64_t listed_ns; /* when the processes of the machine were; 0: never */
 	int failed;
@@ -137,30 +137,30 @@ static const struct argp argp = {
 static bool is_watched(const struct watch_verb *v, pid_t pid)
 {
 	for (size_t i = 0; i < v->count; i++)
-		if (v->lookers[i].from >= 0 && v->lookers[i].target == pid)
+		if (v->watchers[i].from >= 0 && v->watchers[i].target == pid)
 			return true;
 	return false;
 }
 
-/* The place of a looker that has ended, or a new one. NULL: no memory. */
-static struct looker *free_place(struct watch_verb *v)
+/* The place of a watcher that has ended, or a new one. NULL: no memory. */
+static struct watcher *free_place(struct watch_verb *v)
 {
 	for (size_t i = 0; i < v->count; i++)
-		if (v->lookers[i].from < 0)
-			return &v->lookers[i];
-	if (!array_reserve(&v->lookers, &v->capacity, v->count + 1))
+		if (v->watchers[i].from < 0)
+			return &v->watchers[i];
+	if (!array_reserve(&v->watchers, &v->capacity, v->count + 1))
 		return NULL;
-	v->lookers[v->count] = (struct looker){.from = -1};
-	return &v->lookers[v->count++];
+	v->watchers[v->count] = (struct watcher){.from = -1};
+	return &v->watchers[v->count++];
 }
 
 static struct error *must_check watch_process(struct watch_verb *v, pid_t pid)
 {
-	struct looker *l = is_watched(v, pid) ? NULL : free_place(v);
+	struct watcher *l = is_watched(v, pid) ? NULL : free_place(v);
 
 	if (is_watched(v, pid))
 		return NULL;
-	return l ? looker_start(l, pid, &v->how, v->lookers, v->count) : &error_no_memory;
+	return l ? watcher_start(l, pid, &v->how, v->watchers, v->count) : &error_no_memory;
 }
 
 static int note_process(void *arg, const struct gospect_go_process *p)
@@ -215,7 +215,7 @@ static struct error *must_check find_processes(struct watch_verb *v)
 
 /* ---- incidents ---- */
 
-static void say_end(struct watch_verb *v, const struct looker *l,
+static void say_end(struct watch_verb *v, const struct watcher *l,
 		    const struct gospect_watch_info *info)
 {
 	say("process %d (%s)%s: %lu looks, %.2g %% of a CPU; %lu incidents, %lu more ignored (--rest)",
@@ -223,8 +223,8 @@ static void say_end(struct watch_verb *v, const struct looker *l,
 	    info->incidents, info->rested);
 }
 
-/* A condition rests after each incident. A looker that tells more was taken over by its target. */
-static bool is_plausible(const struct watch_verb *v, struct looker *l)
+/* A condition rests after each incident. A watcher that tells more was taken over by its target. */
+static bool is_plausible(const struct watch_verb *v, struct watcher *l)
 {
 	double rest = v->how.rest > 0 ? v->how.rest : USUAL_REST;
 	uint64_t now = clock_now();
@@ -236,11 +236,11 @@ static bool is_plausible(const struct watch_verb *v, struct looker *l)
 	return l->incidents++ < 2 * v->when_count;
 }
 
-static void take_message(struct watch_verb *v, struct looker *l)
+static void take_message(struct watch_verb *v, struct watcher *l)
 {
-	struct looker_message m;
+	struct watcher_message m;
 
-	if (!looker_read(l, &m))
+	if (!watcher_read(l, &m))
 		return;
 	switch (m.kind) {
 	case LOOKER_INCIDENT:
@@ -257,14 +257,14 @@ static void take_message(struct watch_verb *v, struct looker *l)
 	case LOOKER_FAILED:
 		say("process %d (%s): %s", l->target, l->name, m.text);
 		v->failed++;
-		looker_end(l);
+		watcher_end(l);
 		break;
 	case LOOKER_ENDED:
 		say_end(v, l, &m.info);
-		looker_end(l);
+		watcher_end(l);
 		break;
 	default:
-		looker_end(l);
+		watcher_end(l);
 	}
 }
 
@@ -273,7 +273,7 @@ static size_t alive(const struct watch_verb *v)
 	size_t n = 0;
 
 	for (size_t i = 0; i < v->count; i++)
-		n += v->lookers[i].from >= 0;
+		n += v->watchers[i].from >= 0;
 	return n;
 }
 
@@ -284,16 +284,16 @@ static struct error *must_check wait_for_messages(struct watch_verb *v)
 	if (!polled)
 		return &error_no_memory;
 	for (size_t i = 0; i < v->count; i++)
-		polled[i] = (struct pollfd){v->lookers[i].from, POLLIN, 0};
+		polled[i] = (struct pollfd){v->watchers[i].from, POLLIN, 0};
 	if (poll(polled, v->count, POLL_MS) > 0)
 		for (size_t i = 0; i < v->count; i++)
 			if (polled[i].revents)
-				take_message(v, &v->lookers[i]);
+				take_message(v, &v->watchers[i]);
 	free(polled);
 	return NULL;
 }
 
-/* Lookers got the signal too, or get it now; their last words are read. One that does not end, or
+/* Watchers got the signal too, or get it now; their last words are read. One that does not end, or
  * does not stop talking, is ended. */
 static struct error *must_check end_all(struct watch_verb *v)
 {
@@ -301,15 +301,15 @@ static struct error *must_check end_all(struct watch_verb *v)
 	struct error *err = NULL;
 
 	for (size_t i = 0; i < v->count; i++)
-		if (v->lookers[i].from >= 0)
-			kill(v->lookers[i].child, SIGTERM);
+		if (v->watchers[i].from >= 0)
+			kill(v->watchers[i].child, SIGTERM);
 	while (!err && alive(v) && clock_now() < deadline)
 		err = wait_for_messages(v);
 	for (size_t i = 0; i < v->count; i++) {
-		if (v->lookers[i].from >= 0)
+		if (v->watchers[i].from >= 0)
 			say("process %d (%s): gospect stopped reading it, because that took too long",
-			    v->lookers[i].target, v->lookers[i].name);
-		looker_end(&v->lookers[i]);
+			    v->watchers[i].target, v->watchers[i].name);
+		watcher_end(&v->watchers[i]);
 	}
 	return err;
 }
@@ -371,7 +371,7 @@ static struct error *run(int argc, char **argv, int *ret)
 	if (!err && v.failed && (size_t)v.failed == v.count)
 		*ret = EXIT_FAILED;
 	watch_actions_release(&v.actions);
-	free(v.lookers);
+	free(v.watchers);
 	return err;
 }
 

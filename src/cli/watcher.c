@@ -1,4 +1,4 @@
-#include "cli/watch_looker.h"
+#include "cli/watcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,17 +17,17 @@
 #include "cli/process_file.h"
 #include "cli/stop.h"
 
-/* How long a killed looker may take to end. */
+/* How long a killed watcher may take to end. */
 #define REAP_MS 1000
 
-_Static_assert(sizeof(struct looker_message) <= 4096, "a pipe keeps so much together");
+_Static_assert(sizeof(struct watcher_message) <= 4096, "a pipe keeps so much together");
 
 /* ---- in the child ---- */
 
-static void put(int to, enum looker_kind kind, const char *word, const char *text,
+static void put(int to, enum watcher_kind kind, const char *word, const char *text,
 		const struct gospect_watch_info *info)
 {
-	struct looker_message m = {.kind = kind};
+	struct watcher_message m = {.kind = kind};
 	ssize_t n;
 
 	snprintf(m.word, sizeof(m.word), "%s", word);
@@ -104,14 +104,15 @@ static _Noreturn void run_child(pid_t target, int to, const struct gospect_watch
 
 /* ---- in the parent ---- */
 
-struct error *looker_start(struct looker *l, pid_t target, const struct gospect_watch_options *how,
-			   const struct looker *others, size_t count)
+struct error *watcher_start(struct watcher *l, pid_t target,
+			    const struct gospect_watch_options *how, const struct watcher *others,
+			    size_t count)
 {
 	pid_t parent = getpid();
 	struct error *err;
 	int pipe[2];
 
-	*l = (struct looker){.target = target, .from = -1};
+	*l = (struct watcher){.target = target, .from = -1};
 	err = process_file_name(target, &l->name);
 	if (err)
 		return err;
@@ -131,12 +132,12 @@ struct error *looker_start(struct looker *l, pid_t target, const struct gospect_
 	if (l->child > 0)
 		return NULL;
 	l->child = 0;
-	looker_end(l);
+	watcher_end(l);
 	return error_errno(ERROR_FAILED, errno, "cannot start a process");
 }
 
 /* A word goes into a file's name: letters alone. */
-static void clean(struct looker_message *m)
+static void clean(struct watcher_message *m)
 {
 	m->word[sizeof(m->word) - 1] = '\0';
 	m->text[sizeof(m->text) - 1] = '\0';
@@ -145,7 +146,7 @@ static void clean(struct looker_message *m)
 		strcpy(m->word, "incident");
 }
 
-bool looker_read(struct looker *l, struct looker_message *ret)
+bool watcher_read(struct watcher *l, struct watcher_message *ret)
 {
 	ssize_t n;
 
@@ -153,7 +154,7 @@ bool looker_read(struct looker *l, struct looker_message *ret)
 		n = l->from < 0 ? 0 : read(l->from, ret, sizeof(*ret));
 	while (n < 0 && errno == EINTR);
 	if (n != sizeof(*ret)) {
-		looker_end(l);
+		watcher_end(l);
 		return false;
 	}
 	clean(ret);
@@ -170,7 +171,7 @@ static void end_child(pid_t pid)
 		nanosleep(&pause, NULL);
 }
 
-void looker_end(struct looker *l)
+void watcher_end(struct watcher *l)
 {
 	if (l->from >= 0)
 		close(l->from);

@@ -1,5 +1,5 @@
 /*
- * A looker watches one process for conditions: a child process, which is confined to that process.
+ * A watcher watches one process for conditions: a child process, which is confined to that process.
  * What it sends through its pipe is hostile, because the target may have taken it over.
  */
 #ifndef CLI_WATCH_LOOKER_H
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-struct looker {
+struct watcher {
 	pid_t target;
 	pid_t child;
 	int from;       /* its messages; -1: it has ended */
@@ -20,10 +20,10 @@ struct looker {
 	size_t remarks;
 };
 
-enum looker_kind { LOOKER_INCIDENT, LOOKER_REMARK, LOOKER_FAILED, LOOKER_ENDED };
+enum watcher_kind { LOOKER_INCIDENT, LOOKER_REMARK, LOOKER_FAILED, LOOKER_ENDED };
 
 /* One write, which a pipe keeps whole. */
-struct looker_message {
+struct watcher_message {
 	uint32_t kind;
 	char word[16];
 	char text[1024];
@@ -32,10 +32,11 @@ struct looker_message {
 
 /* Call it after stop_on_signals() and before gospect is confined. `others` are closed in the child.
  */
-struct error *looker_start(struct looker *l, pid_t target, const struct gospect_watch_options *how,
-			   const struct looker *others, size_t count) must_check;
-/* The next message, made fit to print; false: there is none, and the looker has ended. */
-bool looker_read(struct looker *l, struct looker_message *ret);
-void looker_end(struct looker *l);
+struct error *watcher_start(struct watcher *l, pid_t target,
+			    const struct gospect_watch_options *how, const struct watcher *others,
+			    size_t count) must_check;
+/* The next message, made fit to print; false: there is none, and the watcher has ended. */
+bool watcher_read(struct watcher *l, struct watcher_message *ret);
+void watcher_end(struct watcher *l);
 
 #endif

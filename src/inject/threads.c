@@ -369,7 +369,7 @@ static bool wait_for_stops(struct threads *t, unsigned int part, uint64_t since,
 	return true;
 }
 
-static void tell_to_stop(struct stopped_thread *thread)
+static void interrupt(struct stopped_thread *thread)
 {
 	thread->interrupted = true;
 	ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL);
@@ -385,7 +385,7 @@ static size_t interrupt_others(struct threads *t)
 
 		if (thread->interrupted || !thread->seized)
 			continue;
-		tell_to_stop(thread);
+		interrupt(thread);
 		n++;
 	}
 	return n;
@@ -400,7 +400,7 @@ static struct error *must_check stop_own_asleep(void *arg, unsigned int part)
 		struct stopped_thread *thread = &t->items[i];
 
 		if (thread->part == part && thread->asleep && thread->seized)
-			tell_to_stop(thread);
+			interrupt(thread);
 	}
 	return wait_for_stops(t, part, clock_now(), ASLEEP_STOP_NS) ? NULL : &error_fault;
 }

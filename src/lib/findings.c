@@ -19,7 +19,7 @@ void findings_add(const struct findings *to, bool good, const char *name, const 
 	if (n < 0)
 		text = NULL;
 	f.text = text ? text : "out of memory";
-	to->tell(to->arg, &f);
+	to->report(to->arg, &f);
 }
 
 void findings_add_verb(const struct findings *to, const char *verb, const char *needs,
@@ -32,7 +32,7 @@ void findings_add_verb(const struct findings *to, const char *verb, const char *
 		.text = err ? err->message : needs,
 	};
 
-	to->tell(to->arg, &f);
+	to->report(to->arg, &f);
 }
 
 struct error *findings_agent(void)

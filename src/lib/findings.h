@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 struct findings {
-	void (*tell)(void *arg, const struct gospect_finding *finding);
+	void (*report)(void *arg, const struct gospect_finding *finding);
 	void *arg;
 };
 

@@ -12,12 +12,12 @@ void remark(const struct remark *to, const char *format, ...)
 	va_list args;
 	int n;
 
-	if (!to->tell)
+	if (!to->report)
 		return;
 	va_start(args, format);
 	n = vasprintf(&line, format, args);
 	va_end(args);
 	if (n < 0)
 		line = NULL;
-	to->tell(to->arg, line ? line : "out of memory");
+	to->report(to->arg, line ? line : "out of memory");
 }

@@ -3,7 +3,7 @@
 #define LIB_REMARK_H
 
 struct remark {
-	void (*tell)(void *arg, const char *line); /* NULL: no receiver */
+	void (*report)(void *arg, const char *line); /* NULL: no receiver */
 	void *arg;
 };
 

@@ -56,7 +56,7 @@
 /* Stacks are as deep as the tracer can. */
 _Static_assert(GOSPECT_TRACE_MOST_DEPTH == TRACER_MAX_DEPTH, "one is handed on as the other");
 
-static void tell_detached(struct gospect_trace *t)
+static void report_detached(struct gospect_trace *t)
 {
 	if (t->options.detached)
 		t->options.detached(t->options.arg);
@@ -593,7 +593,7 @@ static struct error *must_check forget_cpu_stacks(struct gospect_trace *t)
 	return err;
 }
 
-static void tell(struct gospect_trace *t, uint64_t began)
+static void report_progress(struct gospect_trace *t, uint64_t began)
 {
 	uint64_t now = clock_now();
 
@@ -651,11 +651,11 @@ static struct error *take_all(struct gospect_trace *t)
 
 	/* Events after a generation that did not fit cannot be in the file. */
 	while (!err && !batch.last && !(t->stopped_ns && t->full) && !is_given_up(t)) {
-		tell(t, began);
+		report_progress(t, began);
 		if (!t->stopped_ns && is_over(t, began)) {
 			t->detach_failed = tracer_stop(t->tracer);
 			t->stopped_ns = clock_now() - tracer_start(t->tracer);
-			tell_detached(t);
+			report_detached(t);
 		}
 		if (!err)
 			err = tracer_next(t->tracer, &batch);
@@ -688,7 +688,7 @@ static void complete_stats(struct gospect_trace *t, const struct tracer_stats *f
 	};
 }
 
-static void tell_stats(struct gospect_trace *t)
+static void report_stats(struct gospect_trace *t)
 {
 	struct tracer_stats stats;
 
@@ -718,7 +718,7 @@ static struct error *end(struct gospect_trace *t, struct error *err)
 	if (err && !failed && any)
 		remark(&t->target->remark, "the trace up to that error is kept");
 	if (!err && !failed)
-		tell_stats(t);
+		report_stats(t);
 	if (err)
 		error_destroy(failed);
 	return err ? err : failed;
@@ -736,7 +736,7 @@ static void leave(struct gospect_trace *t)
 	if (t->stopped_ns)
 		return;
 	t->detach_failed = tracer_stop(t->tracer);
-	tell_detached(t);
+	report_detached(t);
 }
 
 struct gospect_error *gospect_trace_run(struct gospect_trace *t)

@@ -50,7 +50,7 @@ void looks_release(struct looks *l)
 }
 
 static void __attribute__((format(printf, 3, 4)))
-tell(struct looks *l, size_t i, const char *format, ...)
+report(struct looks *l, size_t i, const char *format, ...)
 {
 	char sentence[CONDITION_TEXT];
 	va_list args;
@@ -184,7 +184,7 @@ static void check_rss(struct looks *l, size_t i)
 	if (!level_rises(&l->states[i].is_above, condition_rss_level(c, r.rss, r.limit), c->limit))
 		return;
 	condition_rss_text(r.rss, r.limit, text);
-	tell(l, i, "%s", text);
+	report(l, i, "%s", text);
 }
 
 static void check_levels(struct looks *l, uint64_t grown)
@@ -196,19 +196,19 @@ static void check_levels(struct looks *l, uint64_t grown)
 		switch (l->conditions[i].kind) {
 		case CONDITION_GOROUTINES:
 			if (level_rises(is_above, l->goroutines, limit))
-				tell(l, i, "there are %lu goroutines", l->goroutines);
+				report(l, i, "there are %lu goroutines", l->goroutines);
 			break;
 		case CONDITION_GROWTH:
 			if (level_rises(is_above, grown, limit))
-				tell(l, i,
-				     "there are %lu goroutines, %lu more than within the "
-				     "last minute",
-				     l->goroutines, grown);
+				report(l, i,
+				       "there are %lu goroutines, %lu more than within the "
+				       "last minute",
+				       l->goroutines, grown);
 			break;
 		case CONDITION_HEAP:
 			heap = read_heap(l);
 			if (level_rises(is_above, heap, limit))
-				tell(l, i, "the heap has %.3g MB", heap / 1048576.0);
+				report(l, i, "the heap has %.3g MB", heap / 1048576.0);
 			break;
 		case CONDITION_RSS:
 			check_rss(l, i);
@@ -317,7 +317,7 @@ static struct error *must_check find(struct looks *l, size_t i, struct found *re
 	return NULL;
 }
 
-static void tell_found(struct looks *l, size_t i, const struct found *f)
+static void report_found(struct looks *l, size_t i, const struct found *f)
 {
 	const char *where = match_stack(l, f->stack).where, *what = "waited";
 	char more[64] = "";
@@ -328,8 +328,8 @@ static void tell_found(struct looks *l, size_t i, const struct found *f)
 		what = "been runnable";
 	if (f->count > 1)
 		snprintf(more, sizeof(more), ", and %zu more", f->count - 1);
-	tell(l, i, "goroutine %lu has %s for %.3g s%s%s%s", f->goid, what, f->ns / 1e9,
-	     *where ? " in " : "", where, more);
+	report(l, i, "goroutine %lu has %s for %.3g s%s%s%s", f->goid, what, f->ns / 1e9,
+	       *where ? " in " : "", where, more);
 }
 
 static struct error *must_check check_lasting(struct looks *l)
@@ -345,7 +345,7 @@ static struct error *must_check check_lasting(struct looks *l)
 		if (err)
 			return err;
 		if (f.count)
-			tell_found(l, i, &f);
+			report_found(l, i, &f);
 	}
 	return NULL;
 }

@@ -559,8 +559,8 @@ static struct goroutine_memory memory_of(const struct oncpu_sampler *s,
 	return m;
 }
 
-static void tell(struct oncpu_sampler *s, const struct perf_sample *sample, uint64_t goid,
-		 const struct running_stack *stack)
+static void deliver(struct oncpu_sampler *s, const struct perf_sample *sample, uint64_t goid,
+		    const struct running_stack *stack)
 {
 	const struct oncpu_sighting sighting = {sample->time,     goid,
 						stack->stack,     stack->exact,
@@ -668,7 +668,7 @@ static struct error *take_ran(struct oncpu_sampler *s, const struct perf_sample 
 		return take_no_goroutine(s, &stack);
 	if (!find_bucket(s, &stack, &b, &goid))
 		return NULL;
-	tell(s, sample, goid, &stack);
+	deliver(s, sample, goid, &stack);
 	err = mark_system(s, stack.exact, &b);
 	return err ? err : count(s, &b);
 }

@@ -41,18 +41,18 @@ static void add(struct finding *f, const struct path_segment *segment)
 }
 
 /* The part of a goroutine's life that is looked at. */
-struct stretch {
+struct interval {
 	uint64_t begin;
 	uint64_t end;
 	uint32_t depth;
 	uint32_t ends_at; /* where the goroutine stands at the end; 0: not known */
 };
 
-static void follow(struct finding *f, uint64_t g, const struct stretch *s);
+static void follow(struct finding *f, uint64_t g, const struct interval *s);
 
 /* Whether the goroutine that ended the wait says what took so long. */
 static bool is_followed(struct finding *f, const struct history_entry *e, uint64_t end,
-			const struct stretch *s)
+			const struct interval *s)
 {
 	if (e->state != TRACE_WAITING || !e->ended_by || end > s->end)
 		return false;
@@ -64,7 +64,7 @@ static bool is_followed(struct finding *f, const struct history_entry *e, uint64
 
 /* Where a running goroutine got to: where it stopped, or ended another's wait. */
 static uint32_t stands_at(const struct history_life *life, size_t i, uint64_t end,
-			  const struct stretch *s)
+			  const struct interval *s)
 {
 	if (life->entries[i].state != TRACE_RUNNING)
 		return life->entries[i].stack;
@@ -74,7 +74,7 @@ static uint32_t stands_at(const struct history_life *life, size_t i, uint64_t en
 }
 
 static void follow_entry(struct finding *f, const struct history_life *life, size_t i,
-			 const struct stretch *s)
+			 const struct interval *s)
 {
 	const struct history_entry *e = &life->entries[i];
 	uint64_t end = history_end(life, i);
@@ -92,16 +92,17 @@ static void follow_entry(struct finding *f, const struct history_life *life, siz
 	f->looked++;
 	if (is_followed(f, e, end, s))
 		follow(f, e->ended_by,
-		       &(struct stretch){segment.begin, segment.end, s->depth + 1, e->ended_stack});
+		       &(struct interval){segment.begin, segment.end, s->depth + 1,
+					  e->ended_stack});
 	else
 		add(f, &segment);
 }
 
 /* What came before the goroutine existed, or before it was seen. */
 static void follow_creator(struct finding *f, const struct history_life *life, uint64_t birth,
-			   const struct stretch *s)
+			   const struct interval *s)
 {
-	const struct stretch before = {s->begin, birth, s->depth + 1, life->creator_stack};
+	const struct interval before = {s->begin, birth, s->depth + 1, life->creator_stack};
 
 	if (life->creator && s->depth < MAX_DEPTH && history_of(f->history, life->creator))
 		follow(f, life->creator, &before);
@@ -113,7 +114,7 @@ static void follow_creator(struct finding *f, const struct history_life *life, u
 					      .depth = s->depth});
 }
 
-static void follow(struct finding *f, uint64_t g, const struct stretch *s)
+static void follow(struct finding *f, uint64_t g, const struct interval *s)
 {
 	const struct history_life *life = history_of(f->history, g);
 	size_t i = life ? history_at(life, s->begin) : 0;
@@ -143,7 +144,7 @@ struct error *critical_path_find(const struct history *h, uint64_t g, uint64_t b
 {
 	struct finding f = {.history = h, .path = ret};
 
-	follow(&f, g, &(struct stretch){begin, end, 0, 0});
+	follow(&f, g, &(struct interval){begin, end, 0, 0});
 	return f.error;
 }
 

@@ -193,7 +193,7 @@ static void expand(struct estimate *e, double factor)
 	}
 }
 
-static void tell_cpu(struct buckets *b)
+static void report_cpu(struct buckets *b)
 {
 	for (size_t i = 1; i < b->count; i++)
 		if (b->items[i].status == G_RUNNING)
@@ -225,6 +225,6 @@ void estimate_finish(struct estimate *e, uint64_t now, const struct goroutine_re
 		expand(e, rest * (all / seen - 1));
 		precision_cut_pass(&e->precision, rest, all / seen);
 	}
-	tell_cpu(&e->buckets);
+	report_cpu(&e->buckets);
 	precision_finish(&e->precision, &e->buckets);
 }

@@ -8,7 +8,7 @@ static struct error *hand_over(struct parts *p, uint64_t begin, uint64_t end)
 	return err;
 }
 
-static struct error *tell_samples(struct parts *p, const struct cpu_source *cpu, uint64_t now)
+static struct error *report_samples(struct parts *p, const struct cpu_source *cpu, uint64_t now)
 {
 	const struct cpu_bucket *samples;
 	size_t count = cpu->buckets(cpu->arg, &samples);
@@ -31,7 +31,7 @@ struct error *parts_report(struct parts *p, const struct estimate *e, struct gor
 				  goroutine_set_count(set), &ns);
 	if (!err && ns)
 		err = hand_over(p, begin, begin + ns);
-	return err || !cpu->buckets ? err : tell_samples(p, cpu, now);
+	return err || !cpu->buckets ? err : report_samples(p, cpu, now);
 }
 
 struct error *parts_report_rest(struct parts *p, const struct estimate *e, uint64_t end)

@@ -452,7 +452,7 @@ static bool get_ahead(const struct wall_sampler *s)
 	       !sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
 }
 
-static void tell_progress(struct wall_sampler *s, uint64_t now)
+static void report_progress(struct wall_sampler *s, uint64_t now)
 {
 	if (!s->options.progress || now - s->told <= 1000000000)
 		return;
@@ -516,7 +516,7 @@ struct error *wall_sampler_step(struct wall_sampler *s, bool *ret_more)
 	s->left_out = 0;
 	s->looked = now = clock_now();
 	err = tick(s, now);
-	tell_progress(s, now);
+	report_progress(s, now);
 	if (!s->stepped || s->paused)
 		s->ahead = get_ahead(s);
 	s->stepped = true;
@@ -530,7 +530,7 @@ void wall_sampler_pause(struct wall_sampler *s)
 	s->paused = true;
 }
 
-static struct error *tell_part_if_due(struct wall_sampler *s)
+static struct error *report_part_if_due(struct wall_sampler *s)
 {
 	uint64_t cpu, pause = LEAST_PART_NS, now = clock_now();
 	struct error *err;
@@ -553,7 +553,7 @@ static struct error *loop(struct wall_sampler *s)
 	while (!err && more) {
 		err = wall_sampler_step(s, &more);
 		if (!err)
-			err = tell_part_if_due(s);
+			err = report_part_if_due(s);
 	}
 	fall_back(s);
 	return err;

@@ -26,7 +26,7 @@ struct serve_options {
 	const pid_t *pids; /* the processes; NULL: all that can be read */
 	size_t pid_count;
 	bool children;   /* and what these have started, also later */
-	const char *exe; /* of one process: an unstripped twin of its program; NULL: none */
+	const char *exe; /* of one process: an unstripped copy of its program; NULL: none */
 	double budget;   /* percent of a core that a recording may use; 0: the default */
 	bool traces;     /* serve /debug/pprof/trace, which writes to the process */
 	const char *const *names; /* more names of this server, for Host; ends with NULL */

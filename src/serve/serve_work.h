@@ -9,7 +9,7 @@
 
 /* What all workers have in common. */
 struct serve_limits {
-	const char *exe;   /* of the one process: an unstripped twin of its program; NULL: none */
+	const char *exe;   /* of the one process: an unstripped copy of its program; NULL: none */
 	double budget;     /* percent of a core for one recording; 0: the library's default */
 	uint64_t memory;   /* bytes that a worker may allocate */
 	bool traces;       /* /debug/pprof/trace is served */

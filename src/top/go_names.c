@@ -19,7 +19,7 @@ struct go_names_stack {
 	uint32_t place;
 	enum request_place request;
 	/* The last query about it, + 1: status and wait reason. A stack rarely has several. */
-	uint32_t judged;
+	uint32_t asked;
 	bool awaits_work;
 };
 
@@ -185,8 +185,8 @@ static struct error *name_stack(struct top_names *names, uint32_t id, struct top
 	return err;
 }
 
-static bool judge(const struct go_names *n, const struct go_names_stack *known,
-		  const struct top_key *key)
+static bool key_awaits_work(const struct go_names *n, const struct go_names_stack *known,
+			    const struct top_key *key)
 {
 	const char *functions[MAX_AWAITING_DEPTH];
 
@@ -208,9 +208,9 @@ static bool goroutine_awaits_work(struct top_names *names, const struct top_key 
 
 	if (error_dropped(known_stack(n, key->stack, &known)))
 		return false;
-	if (known->judged != question) {
-		known->awaits_work = judge(n, known, key);
-		known->judged = question;
+	if (known->asked != question) {
+		known->awaits_work = key_awaits_work(n, known, key);
+		known->asked = question;
 	}
 	return known->awaits_work;
 }

@@ -66,8 +66,8 @@ struct watch {
 
 /* ---- incidents ---- */
 
-/* Whether this condition may tell now; counts it if not. */
-static bool may_tell(struct watch *w, size_t i)
+/* Whether this condition may fire now; counts it if not. */
+static bool may_fire(struct watch *w, size_t i)
 {
 	bool may = back_off_allows(&w->states[i].back_off, w->now, w->flight_ns);
 
@@ -76,11 +76,11 @@ static bool may_tell(struct watch *w, size_t i)
 }
 
 static void __attribute__((format(printf, 3, 4)))
-tell(struct watch *w, size_t i, const char *format, ...)
+fire(struct watch *w, size_t i, const char *format, ...)
 {
 	va_list args;
 
-	if (!may_tell(w, i) || w->has_incident)
+	if (!may_fire(w, i) || w->has_incident)
 		return;
 	w->has_incident = true;
 	w->incident.word = condition_word(&w->conditions[i]);
@@ -169,7 +169,7 @@ static void check_request(struct watch *w, const struct life *l, uint64_t id, bo
 		if (w->conditions[i].kind == CONDITION_REQUEST && ns > w->conditions[i].limit &&
 		    l->request->conditions & 1u << i &&
 		    (!w->conditions[i].has_route || l->routes & 1u << i))
-			tell(w, i, "%s of goroutine %lu %s %s%s", l->request->name, id,
+			fire(w, i, "%s of goroutine %lu %s %s%s", l->request->name, id,
 			     is_over ? "took" : "has taken", time_text(ns).text,
 			     is_over ? "" : " so far");
 }
@@ -185,7 +185,7 @@ static void check_lock(struct watch *w, const struct life *l, uint64_t id, bool 
 		if (!place.where)
 			place = place_of(w, l->stack);
 		if (place.is_lock)
-			tell(w, i, "goroutine %lu %s for a lock for %s%s in %s", id,
+			fire(w, i, "goroutine %lu %s for a lock for %s%s in %s", id,
 			     is_over ? "waited" : "has waited", time_text(ns).text,
 			     is_over ? "" : " so far", place.where);
 	}
@@ -197,7 +197,7 @@ static void check_runnable(struct watch *w, const struct life *l, uint64_t id, b
 
 	for (size_t i = 0; i < w->count; i++)
 		if (w->conditions[i].kind == CONDITION_RUNNABLE && ns > w->conditions[i].limit)
-			tell(w, i, "goroutine %lu %s runnable for %s%s", id,
+			fire(w, i, "goroutine %lu %s runnable for %s%s", id,
 			     is_over ? "was" : "has been", time_text(ns).text,
 			     is_over ? "" : " so far");
 }
@@ -219,7 +219,7 @@ static void check_stop(struct watch *w)
 
 	for (size_t i = 0; i < w->count; i++)
 		if (w->conditions[i].kind == CONDITION_STOP && ns > w->conditions[i].limit)
-			tell(w, i, "the world was stopped for %s: %s", time_text(ns).text,
+			fire(w, i, "the world was stopped for %s: %s", time_text(ns).text,
 			     texts_get(w->source.texts, w->stop_reason));
 }
 
@@ -254,9 +254,9 @@ static void check_level(struct watch *w, enum condition_kind kind, uint64_t leve
 		    !level_rises(&w->states[i].is_above, level, w->conditions[i].limit))
 			continue;
 		if (kind == CONDITION_HEAP)
-			tell(w, i, "the heap has %.3g MB", level / (double)(1 << 20));
+			fire(w, i, "the heap has %.3g MB", level / (double)(1 << 20));
 		else
-			tell(w, i, "there are %lu goroutines", level);
+			fire(w, i, "there are %lu goroutines", level);
 	}
 }
 
@@ -279,7 +279,7 @@ void watch_see_rss(struct watch *w, uint64_t rss, uint64_t limit)
 				 c->limit))
 			continue;
 		condition_rss_text(rss, limit, text);
-		tell(w, i, "%s", text);
+		fire(w, i, "%s", text);
 	}
 }
 
@@ -430,9 +430,9 @@ static void check_call(struct watch *w, const struct function *f, uint64_t id)
 		if (!(f->conditions & 1u << i))
 			continue;
 		if (w->conditions[i].kind == CONDITION_CALL)
-			tell(w, i, "goroutine %lu called %s", id, f->name);
+			fire(w, i, "goroutine %lu called %s", id, f->name);
 		else if (w->conditions[i].kind == CONDITION_PANIC)
-			tell(w, i, "goroutine %lu panicked", id);
+			fire(w, i, "goroutine %lu panicked", id);
 	}
 }
 

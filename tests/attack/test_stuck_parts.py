@@ -1,7 +1,7 @@
 """A part of gospect that hangs, by a target that it does not get to the end of or because somebody stopped it, does
 not keep the others from ending.
 
-An older gospect waited for ever, and a signal did not end it: `watch` for a looker, `serve` for its HTTP process.
+An older gospect waited for ever, and a signal did not end it: `watch` for a watcher, `serve` for its HTTP process.
 """
 
 import contextlib
@@ -34,19 +34,19 @@ def stopped(pid):
 
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM), ids=str)
-def test_a_looker_that_hangs_does_not_hold_watch_up(states, tmp_path, number):
+def test_a_watcher_that_hangs_does_not_hold_watch_up(states, tmp_path, number):
     watch = gospect.start("watch", states.pid, "-o", tmp_path / "w", "--when", "goroutines > 1000000")
-    wait_until(lambda: children(watch.pid), what="a looker")
-    looker, = children(watch.pid)
-    wait_until(lambda: process.status(looker)["Seccomp"] == "2", what="it to be confined")
-    with stopped(looker):
+    wait_until(lambda: children(watch.pid), what="a watcher")
+    watcher, = children(watch.pid)
+    wait_until(lambda: process.status(watcher)["Seccomp"] == "2", what="it to be confined")
+    with stopped(watcher):
         watch.send_signal(number)
         began = time.monotonic()
         err = watch.communicate(timeout=60)[1].decode()
         took = time.monotonic() - began
     assert watch.returncode == 0 and "that took too long" in err, err
     assert 4 < took < 20
-    assert not pathlib.Path(f"/proc/{looker}").exists()
+    assert not pathlib.Path(f"/proc/{watcher}").exists()
 
 
 def serving(server, name):

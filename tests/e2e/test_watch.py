@@ -171,13 +171,13 @@ def test_memory_is_flat(targets, tmp_path):
         def children():
             return subprocess.run(["pgrep", "-P", str(watch.process.pid)], capture_output=True, text=True).stdout.split()
 
-        wait_until(children, 10, "the looker")
-        looker = int(children()[0])
+        wait_until(children, 10, "the watcher")
+        watcher = int(children()[0])
 
         def rss():
-            return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{looker}/status").read())[1])
+            return int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{watcher}/status").read())[1])
         time.sleep(20)
         before = rss()
         time.sleep(60)
         assert rss() < before + 2000
-        assert os.path.exists(f"/proc/{looker}")
+        assert os.path.exists(f"/proc/{watcher}")

@@ -43,7 +43,7 @@ static bool has_own_record(enum machine machine, uint64_t sp, uint64_t fp, int32
 }
 
 /* Around calls to the vDSO, SP is that of another stack. */
-static bool tells(const struct go_func *f)
+static bool has_exact_frame(const struct go_func *f)
 {
 	static const char *const names[] = {"runtime.duffcopy", "runtime.duffzero", "time.now",
 					    "runtime.nanotime1", "runtime.walltime"};
@@ -66,7 +66,7 @@ static void look_at(struct probe *p, const struct recorded_sample *s)
 
 	if (!registers_get(&s->regs, roles->pc, &pc) || !registers_get(&s->regs, roles->sp, &sp) ||
 	    !registers_get(&s->regs, roles->fp, &fp) ||
-	    !pclntab_find(&p->image->functions, pc, &f) || !tells(&f))
+	    !pclntab_find(&p->image->functions, pc, &f) || !has_exact_frame(&f))
 		return;
 	delta = pclntab_sp_delta(&f, pc);
 	must(frame_records_at(&p->records, p->image, 0, pc, &place));

@@ -113,7 +113,7 @@ class HeatMap {
 			this.range = [this.from, at].sort((a, b) => a - b);
 			this.draw();
 		}
-		this.on.hover({ text: this.tell(at) }, event);
+		this.on.hover({ text: this.describe(at) }, event);
 	}
 
 	/* Whole columns; a click without a drag gives all of the time back. */
@@ -219,7 +219,7 @@ class HeatMap {
 	}
 
 	/* What there is at a moment, as lines. */
-	tell(at) {
+	describe(at) {
 		const { timeline, kinds } = this, column = Math.min(timeline.columns - 1, Math.floor(at / timeline.width));
 		const width = Math.min(timeline.width, Math.max(1, timeline.length - column * timeline.width));
 		const rows = this.rows.map(kind => [kind, kinds[kind][column] / width]).filter(([, count]) => count > 0.005);

@@ -253,7 +253,7 @@ struct outcome {
 	double error;
 };
 
-static void tell(const struct run *r, struct outcome *o)
+static void report(const struct run *r, struct outcome *o)
 {
 	const struct buckets *b = &r->estimate.buckets;
 	double total = 0, true_total = 0;
@@ -279,7 +279,7 @@ static void run_all(const struct model *m, const struct budget *b)
 	for (size_t i = 0; i < RUNS; i++) {
 		start(&r, m);
 		record(&r, b);
-		tell(&r, &outcomes[i]);
+		report(&r, &outcomes[i]);
 		estimate_release(&r.estimate);
 	}
 }

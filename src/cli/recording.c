@@ -90,20 +90,30 @@ static void say_budget(const struct gospect_profile_info *p, const struct gospec
 	    100 * p->error / sqrt(more < most ? more : most));
 }
 
+/* With an error of 50 points, 50 % may be anything. */
+static const char *accuracy_text(double error, char text[64])
+{
+	if (!(error < 0.5))
+		return "too few samples for shares";
+	snprintf(text, 64, "shares accurate to ±%.2g points (95 %% confidence)", 100 * error);
+	return text;
+}
+
 void recording_say(const struct gospect_profile *profile,
 		   const struct gospect_record_options *given, const char *path)
 {
 	const struct gospect_profile_info *p = gospect_profile_info(profile);
 	const char *arrow = path ? " -> " : "";
-	char samples[32];
+	char samples[32], accuracy[64];
 
 	say_budget(p, given);
 	if (prints_all_numbers())
 		say("%.1f s, %.0f goroutines (each sampled %.1f times a second), %lu samples at "
-		    "%.1f Hz, shares accurate to ±%.2g points (95 %% confidence), %lu ticks "
+		    "%.1f Hz, %s, %lu ticks "
 		    "missed, %lu reads dropped as torn, gospect used %.1f %% of a core%s%s",
 		    p->duration_ns / 1e9, p->goroutines, p->looks, p->samples, p->rate,
-		    100 * p->error, p->missed, p->torn, p->cpu_percent, arrow, path ?: "");
+		    accuracy_text(p->error, accuracy), p->missed, p->torn, p->cpu_percent, arrow,
+		    path ?: "");
 	else
 		say("%.1f s, %.0f goroutines, %s samples%s%s", p->duration_ns / 1e9, p->goroutines,
 		    count_text(p->samples, samples), arrow, path ?: "");

@@ -428,7 +428,7 @@ static void remark_missing(const struct recording *rec)
 		remark(to, "%lu on-CPU samples were lost; lower the rate (-r) or raise --budget",
 		       on_cpu.lost);
 	if (r->ended)
-		remark(to, "%s; the recording up to that error is kept", r->ended->message);
+		remark(to, "%s; the recording until then is kept", r->ended->message);
 }
 
 /* Says why the recording has no samples. */
@@ -589,7 +589,7 @@ gospect_record_stream(struct gospect_target *t, const struct gospect_record_opti
 	if (!err || err->code != ERROR_GONE || !r.sampler)
 		return error_out(err);
 	/* The target has ended: the profile covers the time until then. */
-	remark(&t->remark, "%s; the recording up to that error is kept", err->message);
+	remark(&t->remark, "%s; the recording until then is kept", err->message);
 	error_destroy(err);
 	last = take_interval(&r, &stream);
 	return error_out(last);

@@ -394,7 +394,7 @@ def test_a_target_that_ends_is_recorded_to_its_end(targets):
         with target.record(budget=100) as profile:
             assert 0.2 < profile.info.duration_ns / 1e9 < 5
             assert profile.samples()
-        assert any("the recording up to that error is kept" in line for line in target.remarks)
+        assert any("the recording until then is kept" in line for line in target.remarks)
         with pytest.raises(Failed) as failed:
             target.snapshot()
         assert failed.value.code == Code.GONE

@@ -564,11 +564,12 @@ static void set_time(struct trace_reader *r, struct trace_step *step)
 /* The next CPU sample, if it comes before the next step of all threads. */
 static bool take_sample(struct trace_reader *r, struct trace_step *ret)
 {
-	const struct sample *s = &r->samples[r->sample_next];
+	const struct sample *s;
 	uint64_t ns;
 
 	if (r->sample_next >= r->sample_count)
 		return false;
+	s = &r->samples[r->sample_next];
 	ns = ns_of(r, s->ticks);
 	if (r->waiting && heap_ns(r, 0) <= ns)
 		return false;

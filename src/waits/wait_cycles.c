@@ -219,11 +219,59 @@ static struct error *find_suspicions(struct wait_graph *w)
 	return walk_all(w, false, members);
 }
 
+/* ---- the order: the same for the same goroutines, wherever the runtime keeps them ---- */
+
+static void rotate(struct wait_step *steps, size_t count, size_t first, struct wait_step *scratch)
+{
+	memcpy(scratch, steps, first * sizeof(*steps));
+	memmove(steps, steps + first, (count - first) * sizeof(*steps));
+	memcpy(steps + count - first, scratch, first * sizeof(*steps));
+}
+
+/* Each cycle begins with its oldest goroutine: the one with the least id. */
+static struct error *begin_with_the_oldest(struct wait_graph *w)
+{
+	_cleanup_free_ struct wait_step *scratch = calloc(w->count + 1, sizeof(*scratch));
+
+	if (!scratch)
+		return &error_no_memory;
+	for (size_t i = 0; i < w->cycle_count; i++) {
+		struct wait_cycle *c = &w->cycles[i];
+		size_t first = 0;
+
+		for (size_t k = 1; k < c->count; k++)
+			if (w->goroutines[c->steps[k].goroutine].id <
+			    w->goroutines[c->steps[first].goroutine].id)
+				first = k;
+		rotate(c->steps, c->count, first, scratch);
+		c->oldest = w->goroutines[c->steps[0].goroutine].id;
+	}
+	return NULL;
+}
+
+/* Proved ones first, then the shortest, which is the easiest to understand. */
+static int compare_cycles(const void *a, const void *b)
+{
+	const struct wait_cycle *x = a, *y = b;
+
+	if (x->proved != y->proved)
+		return x->proved ? -1 : 1;
+	if (x->count != y->count)
+		return x->count < y->count ? -1 : 1;
+	return (x->oldest > y->oldest) - (x->oldest < y->oldest);
+}
+
 struct error *wait_graph_find_cycles(struct wait_graph *w)
 {
 	struct error *err = walk_all(w, true, NULL);
 
-	return err ? err : find_suspicions(w);
+	if (!err)
+		err = find_suspicions(w);
+	if (!err)
+		err = begin_with_the_oldest(w);
+	if (!err && w->cycle_count)
+		qsort(w->cycles, w->cycle_count, sizeof(*w->cycles), compare_cycles);
+	return err;
 }
 
 void wait_graph_confirm_cycles(struct wait_graph *w)

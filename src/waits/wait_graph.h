@@ -141,6 +141,7 @@ struct wait_step {
 struct wait_cycle {
 	struct wait_step *steps;
 	size_t count;
+	uint64_t oldest; /* the id of its first goroutine, which is the least */
 	bool proved;
 };
 
@@ -172,7 +173,7 @@ struct wait_graph {
 	size_t holder_count;
 	size_t holder_capacity;
 	uint32_t *waiters;
-	struct wait_cycle *cycles; /* proved ones first */
+	struct wait_cycle *cycles; /* proved ones first, then the shortest */
 	size_t cycle_count;
 	size_t cycle_capacity;
 	size_t alive;

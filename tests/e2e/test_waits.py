@@ -93,8 +93,14 @@ def test_the_members_of_objects_are_the_programs(targets):
 def test_text_says_deadlocks_first_and_dot_draws_them(targets):
     program = targets.keep("waiting", golang.NEWEST)
     text = gospect.run("waits", program.pid).ok().text
-    assert text.startswith("deadlock: 2 goroutines wait for each other\n  goroutine ")
+    assert text.startswith("deadlock: a goroutine waits for an object that it holds itself\n  goroutine ")
+    assert "\n\ndeadlock: 2 goroutines wait for each other\n  goroutine " in text
     assert "main.globalFirst" in text and "took it in line" in text
+    # The same order whatever slots the goroutines have: the shortest, and of these the oldest.
+    cycles = [[int(i) for i in re.findall(r"^  goroutine (\d+) in", block, re.MULTILINE)]
+              for block in text.split("\n\n") if block.startswith("deadlock: ")]
+    assert len(cycles) > 5 and cycles == sorted(cycles, key=lambda ids: (len(ids), ids[0]))
+    assert all(ids[0] == min(ids) for ids in cycles)
     graph = gospect.run("waits", program.pid, "-f", "dot").ok().text
     assert graph.startswith("digraph waits {\n") and graph.endswith("}\n") and graph.count("color=red") >= 70
 

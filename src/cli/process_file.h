@@ -6,8 +6,11 @@
 
 #include "base/error.h"
 
-/* The base name of its program's file, even if that was deleted; "process" if it cannot be read.
- * Text from outside. The caller frees it. */
+/* The base name of its program's file, even if that was deleted. Where that cannot be read, or is a
+ * memfd, what the kernel calls the process; "process" without that. Text from outside. The caller
+ * frees it. */
 struct error *process_file_name(pid_t pid, char **ret) must_check;
+/* The reason without "cannot read process 12: ", which differs for each process. */
+const char *process_reason(const char *problem);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "cli/cli.h"
+#include "cli/process_file.h"
 #include "cli/report_rows.h"
 #include "cli/terminal.h"
 
@@ -65,17 +66,9 @@ struct listing {
 	int write_errno;
 };
 
-/* The reason without "cannot read process 12: ", which differs for each process. */
-static const char *reason_of(const char *problem)
-{
-	const char *colon = strstr(problem, ": ");
-
-	return !strncmp(problem, "cannot ", 7) && colon ? colon + 2 : problem;
-}
-
 static void note_denied(struct listing *l, const struct gospect_go_process *p)
 {
-	const char *text = reason_of(p->problem);
+	const char *text = process_reason(p->problem);
 	struct reason *r = l->reasons;
 
 	while (r < l->reasons + l->reason_count && strcmp(r->text, text))

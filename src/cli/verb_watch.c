@@ -10,6 +10,7 @@
 #include "cli/common_options.h"
 #include "cli/duration.h"
 #include "cli/find.h"
+#include "cli/process_file.h"
 #include "cli/stop.h"
 #include "cli/watch_action.h"
 #include "cli/watcher.h"
@@ -169,7 +170,8 @@ static int note_process(void *arg, const struct gospect_go_process *p)
 	struct error *err = v->count < TARGETS_MOST ? watch_process(v, p->pid) : NULL;
 
 	if (err)
-		say("process %d: %s", p->pid, err->message);
+		say("cannot watch process %d (%s): %s", p->pid, p->name,
+		    process_reason(err->message));
 	error_destroy(err);
 	return 0;
 }
@@ -243,23 +245,23 @@ static void take_message(struct watch_verb *v, struct watcher *l)
 	if (!watcher_read(l, &m))
 		return;
 	switch (m.kind) {
-	case LOOKER_INCIDENT:
+	case WATCHER_INCIDENT:
 		if (!is_plausible(v, l))
 			break;
 		say("process %d (%s): %s", l->target, l->name, m.text);
 		watch_actions_run(&v->actions, l->target, v->target.host || v->target.more_count,
 				  m.word, m.text);
 		break;
-	case LOOKER_REMARK:
+	case WATCHER_REMARK:
 		if (l->remarks++ < MOST_REMARKS)
 			say("process %d (%s): %s", l->target, l->name, m.text);
 		break;
-	case LOOKER_FAILED:
-		say("process %d (%s): %s", l->target, l->name, m.text);
+	case WATCHER_FAILED:
+		say("cannot watch process %d (%s): %s", l->target, l->name, process_reason(m.text));
 		v->failed++;
 		watcher_end(l);
 		break;
-	case LOOKER_ENDED:
+	case WATCHER_ENDED:
 		say_end(v, l, &m.info);
 		watcher_end(l);
 		break;

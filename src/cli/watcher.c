@@ -48,14 +48,14 @@ static void put_incident(void *arg, const char *word, const char *sentence)
 {
 	const struct work *w = arg;
 
-	put(w->to, LOOKER_INCIDENT, word, sentence, NULL);
+	put(w->to, WATCHER_INCIDENT, word, sentence, NULL);
 }
 
 static void put_remark(void *arg, const char *line)
 {
 	const struct work *w = arg;
 
-	put(w->to, LOOKER_REMARK, "", line, NULL);
+	put(w->to, WATCHER_REMARK, "", line, NULL);
 }
 
 static struct error *must_check look(struct work *w, const struct gospect_watch_options *given,
@@ -95,9 +95,9 @@ static _Noreturn void run_child(pid_t target, int to, const struct gospect_watch
 		_exit(1);
 	err = look(&w, how, &info);
 	if (err && err->code != ERROR_STOPPED)
-		put(to, LOOKER_FAILED, "", err->message, NULL);
+		put(to, WATCHER_FAILED, "", err->message, NULL);
 	else
-		put(to, LOOKER_ENDED, "", "", &info);
+		put(to, WATCHER_ENDED, "", "", &info);
 	gospect_confine_end();
 	_exit(0);
 }

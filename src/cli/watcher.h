@@ -2,8 +2,8 @@
  * A watcher watches one process for conditions: a child process, which is confined to that process.
  * What it sends through its pipe is hostile, because the target may have taken it over.
  */
-#ifndef CLI_WATCH_LOOKER_H
-#define CLI_WATCH_LOOKER_H
+#ifndef CLI_WATCHER_H
+#define CLI_WATCHER_H
 
 #include <gospect/watch.h>
 #include <sys/types.h>
@@ -20,14 +20,14 @@ struct watcher {
 	size_t remarks;
 };
 
-enum watcher_kind { LOOKER_INCIDENT, LOOKER_REMARK, LOOKER_FAILED, LOOKER_ENDED };
+enum watcher_kind { WATCHER_INCIDENT, WATCHER_REMARK, WATCHER_FAILED, WATCHER_ENDED };
 
 /* One write, which a pipe keeps whole. */
 struct watcher_message {
 	uint32_t kind;
 	char word[16];
 	char text[1024];
-	struct gospect_watch_info info; /* of LOOKER_ENDED */
+	struct gospect_watch_info info; /* of WATCHER_ENDED */
 };
 
 /* Call it after stop_on_signals() and before gospect is confined. `others` are closed in the child.

@@ -9,12 +9,16 @@
 
 /* The suffix that the kernel appends to the path of a removed file (d_path()). */
 #define DELETED " (deleted)"
+/* The path of a program that runs from a memfd (memfd_create(2)): what follows names no file. */
+#define MEMFD "/memfd:"
 
 static void set_program(char *path, struct process_name *ret)
 {
 	size_t n = strlen(path), k = strlen(DELETED);
 	const char *slash;
 
+	if (!strncmp(path, MEMFD, strlen(MEMFD)))
+		return;
 	if (n > k && !strcmp(path + n - k, DELETED))
 		path[n - k] = 0;
 	slash = strrchr(path, '/');

@@ -19,6 +19,7 @@
 #include "lib/process_row.h"
 #include "lib/remark.h"
 #include "target/access.h"
+#include "target/ops.h"
 #include "target/proc_status.h"
 
 /* How many processes are read at once. */
@@ -276,6 +277,8 @@ gospect_processes_each(const struct gospect_processes_options *given,
 	if (!err && o.flags & ~(uint32_t)(GOSPECT_PROCESSES_DENIED | GOSPECT_PROCESSES_UNREAD))
 		err = error_format(ERROR_USAGE,
 				   "invalid flags 0x%x; see enum gospect_processes_flags", o.flags);
+	if (!err)
+		err = target_check_proc();
 	if (!err && o.ancestors)
 		err = descendants_find(o.ancestors, o.ancestor_count, &l.descendants);
 	if (!err)

@@ -274,6 +274,13 @@ def test_another_users_process_names_that_user(targets, tool, folder):
     assert_says(line, f"cannot read process {program.pid}: permission denied", "belongs to root", "with sudo")
 
 
+def test_watch_names_the_process_that_it_may_not_read(targets, tool, folder):
+    program = start_as(targets, NOBODY, folder)
+    line = gospect.run("watch", program.pid, "-o", folder / "w", "--when", "goroutines > 1", binary=tool,
+                       prefix=as_user(NOBODY - 1)).fails(1)
+    assert line.startswith(f"gospect: cannot watch process {program.pid} (states): permission denied: it belongs to ")
+
+
 def test_the_same_user_needs_nothing_more(targets, tool, folder):
     if pathlib.Path("/proc/sys/kernel/yama/ptrace_scope").exists():
         pytest.skip("Yama decides here")
@@ -385,6 +392,10 @@ def test_a_proc_of_another_pid_namespace_is_not_believed(contained):
     image_of(gospect.BINARY, image)
     line = denied(*only_mount, pid=contained.inner, binary=gospect.BINARY)
     assert_says(line, "another pid namespace", "nsenter")
+    for verb in ("ps",), ("dump", "-p", "states"), ("watch", "--host", "--when", "goroutines > 1", "-o", "w"):
+        found = gospect.run(*verb, prefix=("unshare", "--pid", "--fork"))
+        assert_says(found.fails(1), "another pid namespace", "nsenter", "mount -t proc")
+        assert not found.text
     both = (*only_mount, "--pid")
     assert holds_channels(dump(*both, pid=contained.inner, binary=gospect.BINARY))
 

@@ -13,6 +13,7 @@ from lib.params import every_version
 from lib.process import wait_until
 
 NAME = re.compile(r"incident(-\d+)?-\d{8}-\d{6}(-\d+)?-(\w+)\.(\w+)\.(txt|html|pb\.gz)$")
+UNFINISHED = re.compile(r"\.[0-9a-f]{8}$")
 
 
 class Watch:
@@ -42,6 +43,9 @@ class Watch:
 
     def files(self, reason=""):
         found = [path for path in sorted(self.folder.iterdir()) if path.name.startswith("incident")]
+        # What is not finished has another name as long as gospect runs, and no longer.
+        if self.process.poll() is None:
+            found = [path for path in found if not UNFINISHED.search(path.name)]
         assert all(NAME.match(path.name) for path in found), found
         return [path for path in found if reason in path.name]
 

@@ -78,7 +78,7 @@ def test_a_raw_dump_becomes_the_direct_one(targets, tmp_path, mode):
 
 
 def test_the_oldest_go_too(targets, tmp_path):
-    direct, raw = dump_both_ways(targets.keep("states", golang.OLDEST, golang.PIE), tmp_path)
+    direct, raw = dump_both_ways(targets.keep("states", golang.OLDEST), tmp_path)
     assert content(symbolize(raw)) == content(direct)
 
 
@@ -105,7 +105,7 @@ def same_text(raw, direct):
 
 
 @pytest.mark.parametrize("version,mode", [(golang.NEWEST, golang.PLAIN), (golang.NEWEST, golang.PIE),
-                                          (golang.MIDDLE, golang.STRIPPED),
+                                          (golang.MIDDLE, golang.STRIPPED), (golang.OLDEST, golang.PLAIN),
                                           (golang.OLDEST, golang.PIE)])
 @pytest.mark.parametrize("args", [(), ("--all",), ("--group",)])
 def test_a_raw_text_dump_becomes_the_direct_one(targets, tmp_path, version, mode, args):

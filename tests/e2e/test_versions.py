@@ -13,7 +13,7 @@ from matrix import builds
 # What moves fields that gospect reads, and what does not though it might: docs/internals/go-runtime.md has
 # all. Each brings its own build of the standard library.
 MOVING = (pytest.param("1.22.12", "noexectracer2", marks=pytest.mark.slow),
-          pytest.param("1.24.13", "nospinbitmutex", marks=pytest.mark.slow), ("1.27.2", "staticlockranking"))
+          pytest.param("1.24.13", "nospinbitmutex", marks=pytest.mark.slow), pytest.param("1.27.2", "staticlockranking", marks=pytest.mark.slow))
 HARMLESS = (pytest.param("1.22.12", "noallocheaders", marks=pytest.mark.slow), pytest.param("1.27.2", "runtimefreegc", marks=pytest.mark.slow))
 builds_much = pytest.mark.time_limit(300)
 PATCHES = ("1.17.13", "1.22.12", "1.23.12", "1.27.2")

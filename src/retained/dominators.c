@@ -26,9 +26,12 @@ struct other_edge {
 };
 
 struct search {
-	uint64_t *way; /* the nodes on the way down, each with the place of its next edge << 32 */
+	uint64_t *way; /* numbers on the way down that have more edges, each with the next one << 32
+			*/
 	size_t depth;
-	uint32_t *numbers; /* by node */
+	uint32_t *nodes;   /* by number */
+	uint64_t *visited; /* a bit for each node */
+	uint32_t *numbers; /* by node: its first edge until it is visited, then its number */
 	uint32_t *parents; /* by number */
 	struct other_edge *others;
 	size_t other_count;
@@ -37,7 +40,7 @@ struct search {
 
 void dominators_release(struct dominators *d)
 {
-	free(d->nodes);
+	number_array_release(&d->kept);
 	free(d->immediate);
 	*d = (struct dominators){0};
 }
@@ -45,6 +48,8 @@ void dominators_release(struct dominators *d)
 static void search_release(struct search *s)
 {
 	free(s->way);
+	free(s->nodes);
+	free(s->visited);
 	free(s->numbers);
 	free(s->parents);
 	free(s->others);
@@ -52,13 +57,17 @@ static void search_release(struct search *s)
 
 /* ---- the order ---- */
 
-static void visit(struct dominators *d, struct search *s, const struct flow_graph *g, uint32_t node,
-		  uint32_t from)
+static void visit(struct dominators *d, struct search *s, uint32_t node, uint32_t from)
 {
+	uint32_t first = s->numbers[node];
+
+	s->visited[node / 64] |= 1ull << node % 64;
 	s->parents[d->count] = from;
 	s->numbers[node] = d->count;
-	d->nodes[d->count++] = node;
-	s->way[s->depth++] = (uint64_t)g->first[node] << 32 | node;
+	s->nodes[d->count] = node;
+	if (first != FLOW_NONE)
+		s->way[s->depth++] = (uint64_t)first << 32 | d->count;
+	d->count++;
 }
 
 static bool keep_other(struct search *s, uint32_t from, uint32_t to)
@@ -78,23 +87,23 @@ static bool keep_other(struct search *s, uint32_t from, uint32_t to)
 	return true;
 }
 
+/* A node whose last edge is followed leaves the way: so that of a list is short. */
 static struct error *must_check find_order(const struct flow_graph *g, struct dominators *d,
 					   struct search *s)
 {
-	visit(d, s, g, 0, 0);
+	visit(d, s, 0, 0);
 	while (s->depth) {
-		uint64_t *top = &s->way[s->depth - 1];
-		uint32_t at = (uint32_t)(*top >> 32), node = (uint32_t)*top, to;
+		uint64_t top = s->way[s->depth - 1];
+		uint32_t at = (uint32_t)(top >> 32), from = (uint32_t)top;
+		uint32_t to = g->edges[at] & ~FLOW_LAST;
 
-		if (at == FLOW_NONE) {
+		if (g->edges[at] & FLOW_LAST)
 			s->depth--;
-			continue;
-		}
-		to = g->edges[at] & ~FLOW_LAST;
-		*top = (uint64_t)(g->edges[at] & FLOW_LAST ? FLOW_NONE : at + 1) << 32 | node;
-		if (s->numbers[to] == FLOW_NONE)
-			visit(d, s, g, to, s->numbers[node]);
-		else if (!keep_other(s, s->numbers[node], s->numbers[to]))
+		else
+			s->way[s->depth - 1] = (uint64_t)(at + 1) << 32 | from;
+		if (!(s->visited[to / 64] >> to % 64 & 1))
+			visit(d, s, to, from);
+		else if (!keep_other(s, from, s->numbers[to]))
 			return &error_no_memory;
 	}
 	return NULL;
@@ -212,23 +221,41 @@ static struct error *must_check make_tree(struct dominators *d, struct search *s
 	return ok ? NULL : &error_no_memory;
 }
 
+/* The graph's own array where a file has a copy. */
+static uint32_t *take_first(struct flow_graph *g)
+{
+	uint32_t *copy;
+
+	if (g->file && !g->mapped)
+		return take_ptr(g->first);
+	copy = flow_room(g->count);
+	if (copy)
+		memcpy(copy, g->first, (size_t)g->count * sizeof(*copy));
+	return copy;
+}
+
 struct error *dominators_find(struct flow_graph *g, struct dominators *ret)
 {
-	_cleanup_dominators_ struct dominators d = {.nodes = flow_numbers(g->count, 0)};
+	_cleanup_dominators_ struct dominators d = {0};
 	_cleanup_(search_release) struct search s = {
 		/* The way is rarely long: memory that is not written to takes no room. */
 		.way = malloc(((size_t)g->count + 1) * sizeof(*s.way)),
-		.numbers = flow_numbers(g->count, 0xff),
-		.parents = flow_numbers(g->count, 0),
+		.nodes = flow_room(g->count),
+		.visited = calloc(g->count / 64 + 1, sizeof(*s.visited)),
+		.numbers = take_first(g),
+		.parents = flow_room(g->count),
 	};
 	struct error *err;
 
-	if (!d.nodes || !s.way || !s.numbers || !s.parents)
+	if (!s.nodes || !s.way || !s.numbers || !s.parents || !s.visited)
 		return &error_no_memory;
 	err = find_order(g, &d, &s);
 	free(take_ptr(s.way));
+	free(take_ptr(s.visited));
 	free(take_ptr(s.numbers));
 	flow_graph_put_aside(g);
+	d.kept = number_array_of(take_ptr(s.nodes), d.count);
+	d.nodes = d.kept.items;
 	if (!err)
 		err = make_tree(&d, &s);
 	if (err)
@@ -247,7 +274,7 @@ struct error *dominators_numbers(const struct dominators *d, uint32_t nodes, uin
 	if (!numbers)
 		return &error_no_memory;
 	for (uint32_t i = 0; i < d->count; i++)
-		numbers[d->nodes[i]] = i;
+		numbers[number_array_pass(&d->kept, i)] = i;
 	*ret = numbers;
 	return NULL;
 }

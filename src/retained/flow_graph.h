@@ -1,7 +1,7 @@
 /*
  * A graph in which all nodes are reached from node 0: nodes are numbers, and edges lead from each
- * node to others. Memory: 4 bytes for each node and for each edge. A large graph can be put aside
- * into a file for as long as it is not used.
+ * node to others. Memory: 4 bytes for each node and for each edge. A large graph, or a large array
+ * of numbers, can be put aside into a file for as long as it is not used.
  */
 #ifndef RETAINED_FLOW_GRAPH_H
 #define RETAINED_FLOW_GRAPH_H
@@ -24,25 +24,50 @@ struct flow_graph {
 	uint32_t *edges;
 	size_t edge_count;
 	size_t edge_capacity;
-	size_t mapped; /* bytes of a file, in which both arrays are; 0: they are in memory */
-	int file;      /* it is put aside in this file, number + 1: both arrays are NULL; 0: no */
+	size_t mapped; /* bytes of the file, in which both arrays are to be read; 0: they are not */
+	int file;      /* a copy of it, number + 1; 0: there is none */
 };
 
 /* An array of so many numbers and one more, each byte of which is `fill`. It is in large pages
  * where the kernel has them: a walk in no order would else wait for the page tables at each step.
  */
 uint32_t *flow_numbers(size_t count, uint8_t fill);
+/* The same, and nothing is written to it. */
+uint32_t *flow_room(size_t count);
 
 /* Makes room for so many edges in all. It grows by a quarter, and leaves new room untouched. False:
  * no memory, or too many. */
 bool flow_graph_reserve(struct flow_graph *g, size_t edges);
 void flow_graph_release(struct flow_graph *g);
 
-/* Frees the arrays of a large graph, which are in a file meanwhile. Where no file can be written,
- * the graph stays in memory. */
+/* Frees the arrays of a large graph, which has a copy in a file. Where no file can be written, the
+ * graph stays in memory. */
 void flow_graph_put_aside(struct flow_graph *g);
-/* Before it is used again. */
-struct error *flow_graph_bring_back(struct flow_graph *g) must_check;
+/* Before single nodes are looked at: only what is read takes memory. */
+struct error *flow_graph_map(struct flow_graph *g) must_check;
+/* Before all of it is used. */
+struct error *flow_graph_load(struct flow_graph *g) must_check;
+
+/* Numbers that are written once. In memory, or in a file of which only what is read takes memory.
+ */
+struct number_array {
+	const uint32_t *items;
+	size_t mapped; /* bytes of the file; 0: they are in memory */
+};
+
+/* Takes `items`, and puts many into a file if there can be one. */
+struct number_array number_array_of(uint32_t *items, size_t count);
+void number_array_release(struct number_array *a);
+
+#define NUMBER_ARRAY_STEP (1u << 20)
+/* For a pass over all of them: what was read so far takes no memory any more. */
+void number_array_forget(const struct number_array *a);
+static inline uint32_t number_array_pass(const struct number_array *a, size_t at)
+{
+	if (at % NUMBER_ARRAY_STEP == 0 && a->mapped)
+		number_array_forget(a);
+	return a->items[at];
+}
 
 /* For each node, the node before it on a shortest way from node 0; FLOW_NONE for node 0. The caller
  * frees *ret. */

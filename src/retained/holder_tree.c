@@ -9,11 +9,14 @@
 
 /* Objects of further holders count as part of what holds these. */
 #define MOST_HOLDERS (1u << 20)
+#define NO_TYPE UINT32_MAX
 
 struct making {
 	struct holder_tree *tree;
 	const struct holder_input *in;
-	uint32_t *own; /* by number: the bytes of the object itself / 8 */
+	uint32_t *types; /* by number: the type; NO_TYPE: it is a root */
+	uint32_t *own;   /* by number: the bytes of the object itself / 8 */
+	uint32_t *of;    /* by number: its holder */
 	struct open_type *open;
 };
 
@@ -176,14 +179,12 @@ static struct error *must_check holder_of_root(struct making *m, const struct ro
 
 static uint32_t type_at(const struct making *m, uint32_t number)
 {
-	uint32_t node = m->in->dominators->nodes[number];
-
-	return m->in->types[node - object_graph_first_node(m->in->graph)];
+	return m->types[number];
 }
 
 static bool is_root(const struct making *m, uint32_t number)
 {
-	return m->in->dominators->nodes[number] < object_graph_first_node(m->in->graph);
+	return m->types[number] == NO_TYPE;
 }
 
 /* The parts of a map are held as one with it. */
@@ -212,6 +213,11 @@ static struct error *must_check holder_of_object(struct making *m, uint32_t numb
 	return err ? err : child_of(m->tree, above, HOLDER_OBJECTS, m->tree->types[sum].name, ret);
 }
 
+static const struct root *root_of(const struct making *m, uint32_t number)
+{
+	return &m->in->graph->roots.items[m->in->dominators->nodes[number] - 1];
+}
+
 /* Each comes after what dominates it. */
 static struct error *must_check make_holders(struct making *m)
 {
@@ -219,16 +225,15 @@ static struct error *must_check make_holders(struct making *m)
 	const struct dominators *d = m->in->dominators;
 	struct error *err = NULL;
 
-	tree->of[0] = 0;
+	m->of[0] = 0;
 	for (uint32_t i = 1; i < d->count && !err; i++) {
-		uint32_t above = tree->of[d->immediate[i]], holder = 0;
-		const struct root *root = &m->in->graph->roots.items[d->nodes[i] - 1];
+		uint32_t above = m->of[d->immediate[i]], holder = 0;
 
-		err = is_root(m, i) ? holder_of_root(m, root, above, &holder)
+		err = is_root(m, i) ? holder_of_root(m, root_of(m, i), above, &holder)
 				    : holder_of_object(m, i, above, &holder);
 		if (err)
 			return err;
-		tree->of[i] = holder;
+		m->of[i] = holder;
 		if (tree->items[holder].count++)
 			continue;
 		tree->items[holder].example = d->nodes[i];
@@ -296,7 +301,7 @@ static void sum_holders(struct making *m)
 		sum = &tree->types[tree->type_names[type_at(m, i)] - 1];
 		sum->count++;
 		sum->bytes += own_bytes(m, i);
-		tree->items[tree->of[i]].bytes += own_bytes(m, i);
+		tree->items[m->of[i]].bytes += own_bytes(m, i);
 	}
 	for (size_t i = 0; i < tree->count; i++)
 		tree->items[i].retained = tree->items[i].bytes;
@@ -361,16 +366,42 @@ static struct error *must_check sum_types(struct making *m)
 	}
 }
 
-static struct error *must_check sum_all(struct making *m)
+/* From here on the types and nodes in files need no memory. */
+static struct error *must_check find_types(struct making *m)
 {
-	struct error *err = find_sizes(m);
+	const struct dominators *d = m->in->dominators;
+	uint32_t first = object_graph_first_node(m->in->graph);
+
+	m->types = flow_room(d->count);
+	if (!m->types)
+		return &error_no_memory;
+	for (uint32_t i = 0; i < d->count; i++) {
+		uint32_t node = number_array_pass(&d->kept, i);
+
+		m->types[i] = node < first ? NO_TYPE : m->in->types->items[node - first];
+	}
+	number_array_forget(&d->kept);
+	number_array_forget(m->in->types);
+	return NULL;
+}
+
+/* With the least memory at a time: so in this order. */
+static struct error *must_check make_tree(struct making *m)
+{
+	struct holder_tree *tree = m->tree;
+	struct error *err = find_types(m);
 
 	if (!err)
-		sum_holders(m);
+		err = find_sizes(m);
+	if (err)
+		return err;
+	m->of = flow_numbers(m->in->dominators->count, 0);
+	err = m->of ? make_holders(m) : &error_no_memory;
 	if (!err)
-		err = sum_types(m);
-	free(m->own);
-	return err;
+		sum_holders(m);
+	tree->kept_of = number_array_of(m->of, m->in->dominators->count);
+	tree->of = tree->kept_of.items;
+	return err ? err : sum_types(m);
 }
 
 /* ---- order ---- */
@@ -421,17 +452,16 @@ struct error *holder_tree_make(const struct holder_input *in, struct holder_tree
 	uint32_t first;
 
 	*ret = (struct holder_tree){0};
-	ret->of = flow_numbers(in->dominators->count, 0);
 	ret->type_names = calloc(in->graph->table->count + 1, sizeof(*ret->type_names));
-	if (!ret->of || !ret->type_names)
+	if (!ret->type_names)
 		return &error_no_memory;
 	if (intern_string(&ret->names, "") == INTERN_FAILED)
 		return &error_no_memory;
 	err = add_holder(ret, HOLDER_NONE, HOLDER_ALL, 0, &first);
 	if (!err)
-		err = make_holders(&m);
-	if (!err)
-		err = sum_all(&m);
+		err = make_tree(&m);
+	free(m.types);
+	free(m.own);
 	if (!err)
 		err = put_in_order(ret);
 	for (size_t i = 0; i < in->graph->table->count && !err; i++)
@@ -448,7 +478,7 @@ void holder_tree_release(struct holder_tree *tree)
 	free(tree->items);
 	map_release(&tree->index);
 	map_release(&tree->sums);
-	free(tree->of);
+	number_array_release(&tree->kept_of);
 	free(tree->types);
 	free(tree->type_names);
 	*tree = (struct holder_tree){0};

@@ -51,7 +51,8 @@ struct holder_tree {
 	size_t count;
 	size_t capacity;
 	struct map index;
-	uint32_t *of; /* by number of an object or root in the dominator tree: its holder */
+	const uint32_t *of; /* by number of an object or root in the dominator tree: its holder */
+	struct number_array kept_of; /* the same */
 	struct type_sum *types;
 	size_t type_count;
 	size_t type_capacity;
@@ -62,7 +63,7 @@ struct holder_tree {
 struct holder_input {
 	struct object_graph *graph;
 	const struct dominators *dominators;
-	const uint32_t *types; /* by rank of the objects */
+	const struct number_array *types; /* by rank of the objects */
 	struct runtime_types *runtime_types;
 };
 

@@ -518,6 +518,7 @@ static struct error *must_check make_nodes(struct object_graph *g)
 	if (l->edge_count)
 		qsort(l->edges, l->edge_count, sizeof(*l->edges), compare_edges);
 	add_roots(g);
+	flow_graph_put_aside(f);
 	return NULL;
 }
 

@@ -22,6 +22,7 @@ static struct error *must_check read_heap(struct retained *r, struct target *t,
 					  const struct image *img, const struct golayout *lay,
 					  const struct retained_options *options)
 {
+	uint32_t *types = NULL;
 	const struct object_graph_options how = {.stop = options->stop};
 	struct error *err = runtime_types_open(t, img, lay, &r->types);
 
@@ -30,11 +31,15 @@ static struct error *must_check read_heap(struct retained *r, struct target *t,
 	if (!err)
 		equal_strings_init(&r->strings, t, r->graph.spans.bytes);
 	if (!err)
-		err = object_types_find(&r->graph, &r->types, &r->strings, &r->object_types);
+		err = object_types_find(&r->graph, &r->types, &r->strings, &types);
+	r->kept_types = number_array_of(types, r->graph.count);
+	r->object_types = r->kept_types.items;
 	if (!err)
 		err = allocation_sites_find(&r->graph, r->object_types, &r->sites);
 	if (!err)
 		err = equal_strings_finish(&r->strings, options->strings);
+	if (!err && !options->is_exact)
+		err = flow_graph_map(&r->graph.flow);
 	if (!err && !options->is_exact)
 		err = object_graph_compare(&r->graph, &r->words, &r->changed);
 	return err ? err : target_check(t);
@@ -44,19 +49,25 @@ static struct error *must_check find_holders(struct retained *r)
 {
 	const struct holder_input in = {.graph = &r->graph,
 					.dominators = &r->dominators,
-					.types = r->object_types,
+					.types = &r->kept_types,
 					.runtime_types = &r->types};
 	struct flow_graph *flow = &r->graph.flow;
-	struct error *err = dominators_find(flow, &r->dominators);
+	uint32_t *shortest = NULL;
+	struct error *err = flow_graph_load(flow);
+
+	if (!err)
+		err = flow_graph_shortest(flow, &shortest);
+	r->kept_shortest = number_array_of(shortest, flow->count);
+	r->shortest = r->kept_shortest.items;
+	if (!err)
+		err = dominators_find(flow, &r->dominators);
 
 	if (!err)
 		err = holder_tree_make(&in, &r->holders);
 	if (!err)
 		err = find_root_holders(r);
 	free(take_ptr(r->dominators.immediate));
-	if (!err)
-		err = flow_graph_bring_back(flow);
-	return err ? err : flow_graph_shortest(flow, &r->shortest);
+	return err ? err : flow_graph_map(flow);
 }
 
 struct error *retained_find(struct target *t, const struct image *img, const struct golayout *lay,
@@ -87,9 +98,9 @@ void retained_destroy(struct retained *r)
 	holder_tree_release(&r->holders);
 	equal_strings_release(&r->strings);
 	allocation_sites_release(&r->sites);
-	free(r->object_types);
+	number_array_release(&r->kept_types);
 	free(r->root_holders);
-	free(r->shortest);
+	number_array_release(&r->kept_shortest);
 	free(r);
 }
 

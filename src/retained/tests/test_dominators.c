@@ -150,7 +150,7 @@ static void test_a_large_graph_can_be_put_aside(void **state)
 	flow_graph_put_aside(&g);
 	assert_null(g.first);
 	assert_null(g.edges);
-	assert_null(flow_graph_bring_back(&g));
+	assert_null(flow_graph_load(&g));
 	assert_int_equal(g.first[0], 0);
 	assert_int_equal(g.first[1], FLOW_NONE);
 	assert_int_equal(g.first[NODES - 1], 1);

@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: test-slow arm64-program asan asan-tests attack cycles cycles-builds deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
+.PHONY: test-kernels test-slow arm64-program asan asan-tests attack cycles cycles-builds deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -92,6 +92,11 @@ hostile: all asan
 # What is tested on arm64, and on a kernel with Yama, in an emulated machine: some 7 minutes.
 test-arm64: all arm64
 	@ARM64_ALL=1 tests/run --slow -k 'arm64 or permissions'
+
+# Every verb on kernels from 4.18 on, for amd64 and arm64, in emulated machines; writes docs/reference/kernels.md: an hour.
+test-kernels: all arm64
+	@scripts/install-deps build test arm64 kernels
+	@tests/kernels/run --write
 
 # Every Go version, built in every way; writes docs/reference/versions.md. The first time it takes half an hour.
 matrix: all

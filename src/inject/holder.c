@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "inject/breakpoint.h"
 
 /* The holder's reports, and its orders. */
@@ -217,19 +218,6 @@ static int watch_children(void)
 	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Closes descriptors at whose end other processes wait. */
-static void close_all_but(int channel)
-{
-	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = 0; fd < 3 && nothing >= 0; fd++)
-		if (fd != channel)
-			dup2(nothing, fd);
-	if (channel > 3)
-		close_range(3, channel - 1, 0);
-	close_range(channel + 1, ~0u, 0);
-}
-
 /* All signals are blocked since it was forked: it ends when gospect does, and not before. */
 static _Noreturn void run(pid_t child, int channel)
 {
@@ -238,7 +226,8 @@ static _Noreturn void run(pid_t child, int channel)
 	struct signalfd_siginfo info;
 
 	prctl(PR_SET_NAME, "gospect-hold");
-	close_all_but(channel);
+	/* Other processes wait for the end of some. */
+	descriptors_keep(channel, channel);
 	h.signals = fds[1].fd = watch_children();
 	if (h.signals < 0 || !trace_child(&h, PTRACE_O_TRACEEXEC)) {
 		report(&h, IS_DENIED);

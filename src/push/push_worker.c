@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "lib/error_api.h"
 #include "lib/segments.h"
 #include "push/push_profiles.h"
@@ -327,10 +328,10 @@ static void keep_descriptors(struct work *w, int pipe, int share)
 {
 	int high_pipe = fcntl(pipe, F_DUPFD_CLOEXEC, 64), high = fcntl(share, F_DUPFD_CLOEXEC, 64);
 
-	close_range(3, high_pipe - 1, 0);
+	descriptors_close(3, high_pipe - 1);
 	w->to = dup3(high_pipe, 3, O_CLOEXEC);
 	w->share = mmap(NULL, sizeof(*w->share), PROT_READ, MAP_SHARED, high, 0);
-	close_range(4, ~0u, 0);
+	descriptors_close(4, ~0u);
 }
 
 static _Noreturn void run(const struct push_job *job, int pipe, pid_t parent)

@@ -15,6 +15,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/descriptors.h"
 #include "sandbox/outgoing.h"
 
 #define MOST_RETRY_AFTER 3600
@@ -240,13 +241,10 @@ static void ignore_signals(void)
 /* Keeps the socket alone, as descriptor 3. */
 static int close_others(int socket)
 {
-	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = 0; fd < 3 && nothing >= 0; fd++)
-		dup2(nothing, fd);
+	descriptors_keep(socket, socket);
 	if (socket != 3 && dup2(socket, 3) < 0)
 		_exit(1);
-	close_range(4, ~0u, 0);
+	descriptors_close(4, ~0u);
 	return 3;
 }
 

@@ -1,7 +1,6 @@
 #include "sandbox/half.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -9,21 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Readers of gospect's output must see its end when gospect ends. */
-static void close_all_but(int a, int b)
-{
-	int first = a < b ? a : b, last = a < b ? b : a;
-	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = 0; fd < 3 && nothing >= 0; fd++)
-		if (fd != first && fd != last)
-			dup2(nothing, fd);
-	if (first > 3)
-		close_range(3, first - 1, 0);
-	if (last > first + 1 && first >= 3)
-		close_range(first + 1, last - 1, 0);
-	close_range(last + 1, ~0u, 0);
-}
+#include "base/descriptors.h"
 
 /* It ends when gospect does. Only gospect acts on a signal to all processes of a terminal or a
  * service. */
@@ -46,7 +31,8 @@ static _Noreturn void run_broker(const struct broker_policy *policy, const char 
 	prctl(PR_SET_NAME, name);
 	setpriority(PRIO_PROCESS, 0, nice);
 	ignore_signals();
-	close_all_but(socket, policy->keep > 2 ? policy->keep : socket);
+	/* Readers of gospect's output must see its end when gospect ends. */
+	descriptors_keep(socket, policy->keep > 2 ? policy->keep : socket);
 	if (error_dropped(broker_create(policy, &b)))
 		_exit(1);
 	while (broker_answer(b, socket))

@@ -1,13 +1,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +20,7 @@
 #include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
+#include "base/descriptors.h"
 #include "base/intern.h"
 #include "base/map.h"
 #include "base/mapped_file.h"
@@ -46,6 +51,56 @@ static void static_errors_survive_destroy_and_wrap(void **state)
 	assert_true(error_dropped(&error_fault));
 	assert_string_equal(error_fault.message, "cannot read the memory of the target");
 	assert_false(error_dropped(NULL));
+}
+
+/* As kernels before 5.9 are. */
+static bool forbid_close_range(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {ARRAY_SIZE(code), code};
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) && close_range(9, 9, 0) &&
+	       errno == ENOSYS;
+}
+
+/* In a child: its exit status says which descriptors were right, in bits. */
+static int keep_two(int a, int b, bool is_old_kernel)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		int file = open("/proc/self/status", O_RDONLY), wrong = 0;
+
+		for (int fd = 5; fd < 40; fd += 5)
+			dup2(file, fd);
+		close(file);
+		if (is_old_kernel && !forbid_close_range())
+			_exit(100);
+		descriptors_keep(a, b);
+		for (int fd = 3; fd < 64; fd++)
+			wrong += (fcntl(fd, F_GETFD) >= 0) != (fd == a || fd == b);
+		for (int fd = 0; fd < 3; fd++)
+			wrong += lseek(fd, 0, SEEK_END) != 0; /* /dev/null has that */
+		_exit(wrong);
+	}
+	waitpid(child, &status, 0);
+	return WEXITSTATUS(status);
+}
+
+static void only_the_wanted_descriptors_stay_open(void **state)
+{
+	for (int old = 0; old < 2; old++) {
+		assert_int_equal(keep_two(10, 30, old), 0);
+		assert_int_equal(keep_two(35, 5, old), 0);
+		assert_int_equal(keep_two(20, 20, old), 0);
+	}
 }
 
 static void cursor_stops_at_the_end_and_stays_failed(void **state)
@@ -830,6 +885,7 @@ int main(void)
 		cmocka_unit_test(uvarints_are_read_as_they_were_written),
 		cmocka_unit_test(strbuf_grows_and_formats),
 		cmocka_unit_test(unprintable_bytes_are_escaped),
+		cmocka_unit_test(only_the_wanted_descriptors_stay_open),
 		cmocka_unit_test(a_line_and_json_keep_their_form),
 		TEST_IN_FOLDER(outfile_appears_only_when_committed),
 		TEST_IN_FOLDER(outfile_leaves_nothing_when_abandoned),

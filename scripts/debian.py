@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 # Of a kernel's dependencies none is needed to boot it.
-WITHOUT_DEPENDENCIES = ("linux-image-",)
+WITHOUT_DEPENDENCIES = ("linux-image-", "linux-modules-")
+PARTS = ("linux-image-", "linux-binary-", "linux-modules-")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
@@ -30,7 +31,7 @@ class Apt:
     """apt with a state of its own, in which nothing is installed. `suites`: lines of a sources.list behind "deb URL";
     without them, this machine's own sources."""
 
-    def __init__(self, folder, architecture, suites=()):
+    def __init__(self, folder, architecture, suites=(), keyring=KEYRING):
         self.archives = folder / "archives"
         for name in "lists/partial", "archives/partial", "parts":
             (folder / name).mkdir(parents=True)
@@ -45,7 +46,7 @@ class Apt:
         }
         if suites:
             sources = folder / "sources.list"
-            sources.write_text("".join(f"deb [signed-by={KEYRING}] {line}\n" for line in suites))
+            sources.write_text("".join(f"deb [signed-by={keyring}] {line}\n" for line in suites))
             options |= {"Dir::Etc::sourcelist": sources, "Dir::Etc::sourceparts": folder / "parts"}
         self.options = [f"-o{key}={value}" for key, value in options.items()] + ["-qq"]
         run("apt-get", *self.options, "update")
@@ -55,10 +56,14 @@ class Apt:
         return [line.split()[1] for line in lines if line.strip().startswith("Depends: ")]
 
     def kernel(self, package):
-        """What the package that stands for the newest kernel leads to: the one with the kernel, or those of its parts."""
-        image = next(name for name in self._depends(package) if name.startswith("linux-image-"))
-        parts = [name for name in self._depends(image) if name.startswith(("linux-binary-", "linux-modules-"))]
-        return parts or [image]
+        """The packages of a kernel's image and modules that this one leads to, or is."""
+        parts, left = set(), [package]
+        while left:
+            name = left.pop()
+            if name not in parts and name.startswith(PARTS):
+                parts.add(name)
+                left += self._depends(name)
+        return sorted(parts)
 
     def fetch(self, packages):
         alone = [part for p in packages if p.startswith(WITHOUT_DEPENDENCIES) for part in self.kernel(p)]
@@ -80,14 +85,14 @@ def make_links_relative(root):
                 link.symlink_to(os.path.relpath(inside, folder))
 
 
-def fetch(packages, folder, architecture, suites=()):
+def fetch(packages, folder, architecture, suites=(), keyring=KEYRING):
     """Makes the folder, whole or not at all: what the packages have is in folder/root."""
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     print(f"fetching {' '.join(packages)}", file=sys.stderr)
     try:
         root = partial / "root"
         root.mkdir(parents=True)
-        for package in Apt(partial / "apt", architecture, suites).fetch(packages):
+        for package in Apt(partial / "apt", architecture, suites, keyring).fetch(packages):
             run("dpkg-deb", "-x", package, root)
         make_links_relative(root)
         shutil.rmtree(partial / "apt")

@@ -46,7 +46,7 @@ def kind(cpu=CPU, root=None):
     machine, libraries = packages("machine"), packages("libraries")
     return emulated.Kind(
         qemu=f"{QEMU} -M virt -cpu {cpu} -accel tcg,thread=multi", console="ttyAMA0",
-        kernel=next((root or machine).glob("boot/vmlinuz-*")), modules=root or machine,
+        kernel=emulated.image(root or machine), modules=root or machine,
         busybox=machine / "bin/busybox",
         programs={"usr/bin/gospect": BUILD / "gospect", "usr/bin/setpriv": machine / "usr/bin/setpriv",
                   "usr/bin/unshare": machine / "usr/bin/unshare"},

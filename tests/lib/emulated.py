@@ -51,7 +51,14 @@ def needed_libraries(file, folders, found=None):
     return found
 
 
+def image(root):
+    """The kernel among the files of its packages."""
+    return next(path for pattern in ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz") for path in root.glob(pattern))
+
+
 def read_module(path):
+    if path.suffix == ".zst":
+        return subprocess.run(["zstd", "-qdc", path], capture_output=True, check=True).stdout
     return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
 
 

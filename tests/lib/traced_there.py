@@ -1,4 +1,4 @@
-"""`gospect trace` in an emulated arm64 machine, while the test makes a program there do something."""
+"""`gospect trace` in an emulated machine, while the test makes a program there do something."""
 
 from lib.process import wait_until
 
@@ -15,11 +15,12 @@ class Tracing:
     def _has_begun(self, program):
         """The first function that is hooked begins with a jump (inject/code_page.h: struct code_head)."""
         script = f"""
-            words() {{ dd if=/proc/{program.pid}/mem bs=$2 skip=$(($1 / $2)) count=1 2>/dev/null | od -An -x; }}
+            words() {{ dd if=/proc/{program.pid}/mem bs=1 skip=$(($1)) count=$2 2>/dev/null | od -An -x; }}
             page=$(grep -m1 gospect-code /proc/{program.pid}/maps) || exit 1
             set -- $(words $((0x${{page%%-*}} + 152)) 8)
             set -- $(words 0x$4$3$2$1 4)
-            case $2 in 1[4-7]??) ;; *) exit 1 ;; esac"""
+            case $(uname -m) in x86_64) set -- 0 $1; jump='??e9' ;; *) jump='1[4-7]??' ;; esac
+            case $2 in $jump) ;; *) exit 1 ;; esac"""
         return self.machine.run(script).status == 0
 
     def end(self):

@@ -1,0 +1,294 @@
+"""What each verb does in an emulated machine, against what the programs there say themselves.
+
+A check has a machine and gives nothing when gospect is right; it raises Lacking with gospect's own words where this
+kernel lacks what the verb needs, and AssertionError where gospect is wrong.
+"""
+
+import json
+import re
+import time
+
+from lib import callers, golang, gotrace, pprof, rawprofile, traceback
+from lib.emulated import SETPRIV, Program
+from lib.requesting import assert_named
+from lib.traced import assert_as_counted
+from lib.traced_there import Tracing
+
+SECOND = 1_000_000_000
+ALICE = f"{SETPRIV} --reuid=1000 --regid=1000 --clear-groups --inh-caps=-all --"
+# One percent of an emulated core is nothing.
+BUDGET = "--budget 50"
+
+
+class Lacking(Exception):
+    """What gospect says that this kernel lacks."""
+
+
+class There:
+    """A machine, and the programs that a check starts there: each is well at the end."""
+
+    def __init__(self, machine, architecture):
+        self.machine, self.architecture, self.programs = machine, architecture, []
+
+    def start(self, name, *args, version=golang.NEWEST, mode=golang.PLAIN, prefix=""):
+        binary = self.build(name, version, mode)
+        self.programs.append(Program(self.machine, binary, *args, prefix=prefix, seconds=300))
+        return self.programs[-1]
+
+    def build(self, name, version=golang.NEWEST, mode=golang.PLAIN):
+        return golang.build(name, version, mode, *([golang.ARM64] if self.architecture == "arm64" else []))
+
+    def json_of(self, *args, seconds=120):
+        return json.loads(self.machine.gospect(*args, "-f", "json", seconds=seconds).ok().text)
+
+    def file(self, name):
+        return self.machine.folder / name
+
+    def oldest_traced(self):
+        """Go 1.17 passes arguments on the stack on arm64, where gospect refuses to trace it."""
+        return golang.OLDEST if self.architecture == "amd64" else "1.18.10"
+
+    def end(self):
+        try:
+            for program in self.programs:
+                program.assert_well()
+        finally:
+            for program in self.programs:
+                program.stop()
+
+
+def ps(there):
+    program = there.start("states", "-only=chan", "-extra=1000")
+    rows = [line.split() for line in there.machine.gospect("ps").ok().text.splitlines()]
+    (row,) = (words for words in rows if words[0] == str(program.pid))
+    assert row[1] == f"go{golang.NEWEST}" and int(row[3]) > 1000, row
+
+
+def dump(there):
+    program = there.start("states")
+    outside = traceback.parse(there.machine.gospect("dump", program.pid).ok().text)
+    inside = traceback.parse(program.stack())
+    assert len(inside) > 80
+    found = traceback.differences(inside, outside, golang.minor(golang.NEWEST), labels=True,
+                                  ignore={g.id for g in traceback.having(inside, "main.control")})
+    assert not found, found[:5]
+
+
+def recorded(there, program, args):
+    name = f"{program.pid}.pb.gz"
+    said = there.machine.run(f"gospect record -p {program.pid} -d 4 {BUDGET} -o {name} {args}", 120).ok().err
+    return pprof.read(there.file(name)), said
+
+
+def record(there):
+    profile, _ = recorded(there, there.start("split"), "")
+    waited = profile.time_in("main.waitForever") / (20 * profile.duration_ns)
+    assert 0.95 < waited < 1.05, waited
+
+
+def on_cpu(there):
+    profile, said = recorded(there, there.start("callers"), "--on-cpu -r 200")
+    right, wrong = callers.judge(profile)
+    if not right and "perf" in said:
+        raise Lacking(said)
+    assert right > SECOND / 2 and not wrong, (right, wrong[:5])
+
+
+def labels_at_samples(there):
+    rows = there.machine.gospect("doctor").text.splitlines()
+    (at,) = (i for i, row in enumerate(rows) if row.split()[1:2] == ["bpf"])
+    if rows[at].startswith("no"):
+        raise Lacking(rows[at].split("bpf")[1].strip())
+
+
+def writes_to_code(there):
+    """Kernels may forbid that: gospect says so, and leaves the program alone."""
+    program = there.start("counted")
+    result = there.machine.gospect("trace", "-p", program.pid, "-d", 0.1, "-o", "try.trace")
+    if "the kernel forbids it" in result.err:
+        raise Lacking(result.err.strip().partition(str(program.pid) + ": ")[2])
+    result.ok()
+
+
+def trace(there):
+    writes_to_code(there)
+    for version in there.oldest_traced(), golang.NEWEST:
+        program = there.start("counted", version=version)
+        traced = Tracing(there.machine, program)
+        did = json.loads(program.ask("work"))
+        traced.end()
+        assert_as_counted(did, gotrace.read_valid(traced.file), version)
+
+
+def trace_command(there):
+    writes_to_code(there)
+    path = there.machine.put(there.build("brief", mode=golang.LDFLAGS_SW))
+    result = there.machine.run(f"gospect trace -o brief.trace -- {path} 7", 120)
+    assert result.status == 7 and result.text == "did 1012\n", result.err
+    logs = gotrace.programs_logs(gotrace.read_valid(there.file("brief.trace")))
+    assert logs["child=brief"] == 1000 and logs["init=brief"] == 7, logs
+
+
+def report(there):
+    """In the sandbox that this kernel gives."""
+    writes_to_code(there)
+    there.machine.run(f"gospect trace -o r.trace -- {there.machine.put(there.build('brief', mode=golang.LDFLAGS_SW))} 7",
+                      120)
+    rows = there.json_of("report", "r.trace", "--by", "root", "-n", 0)
+    (row,) = (row for row in rows if row["name"] == "main.child")
+    assert row["goroutines"] == 20, row
+
+
+def offcpu(there):
+    writes_to_code(there)
+    program = there.start("named", mode=golang.STRIPPED)
+    traced = Tracing(there.machine, program, verb="offcpu", args="-n 0 -f json")
+    requests = json.loads(program.ask("serve http 300 4 " + golang.NEWEST.split(".")[1]))
+    assert_named(requests, json.loads(traced.end().out))
+
+
+def waits(there):
+    program = there.start("waiting")
+    found = there.json_of("waits", program.pid)
+    truth = json.loads(program.ask("truth"))
+    cycles = {frozenset(step["goroutine"] for step in cycle) for cycle in found["cycles"]}
+    assert cycles == {frozenset(ids) for ids in truth["Deadlocks"]}
+
+
+def why(there):
+    program = there.start("waiting")
+    said = there.machine.gospect("why", program.pid, seconds=120).ok().text
+    assert "Hung: a deadlock" in said, said
+
+
+def check_leaks(there, *args):
+    program = there.start("leaking")
+    truth = json.loads(program.ask("truth"))
+    wanted = sorted(goid for ids in truth["Leaked"].values() for goid in ids)
+    for _ in range(5):
+        found = there.json_of("leaks", *args, program.pid)
+        if sorted(goid for group in found["leaked"] for goid in group["goroutines"]) == wanted:
+            return
+        time.sleep(1)
+    raise AssertionError(found["leaked"])
+
+
+def leaks(there):
+    check_leaks(there)
+
+
+def exact(there):
+    check_leaks(there, "--exact")
+
+
+def heap(there):
+    program = there.start("kept", prefix="GOGC=off")
+    assert program.ask("gc") == "ok"
+    assert program.ask("write heap /share/own.pb.gz") == "ok"
+    there.machine.gospect("heap", program.pid, "-o", "ours.pb.gz").ok()
+    own, ours = (rawprofile.read(there.file(name)).nonzero() for name in ("own.pb.gz", "ours.pb.gz"))
+    assert len(own) >= 4 and own == ours, rawprofile.differences(own, ours)
+
+
+def retained(there):
+    program = there.start("leaking")
+    found = there.json_of("heap", "--retained", program.pid)
+    assert max(row["bytes"] for row in found["types"]) >= 4 << 20, found["types"][:5]
+
+
+def memory(there):
+    program = there.start("leaking")
+    found = there.json_of("memory", program.pid)
+    # VmRSS of older kernels is what each thread has added up so far.
+    rollup = there.machine.run(f"grep ^Rss: /proc/{program.pid}/smaps_rollup").ok().text
+    rss = int(rollup.split()[1]) * 1024
+    assert abs(found["rss_bytes"] - rss) < 0.05 * rss, (found["rss_bytes"], rss)
+
+
+def watch(there):
+    program = there.start("incidents")
+    there.machine.run(f"""
+        gospect watch -p {program.pid} --interval 0.2 --when 'goroutines > 500' -o w 2>watch.err & watcher=$!
+        sleep 2; {program.sending('hold 600')}; sleep 4; kill -INT $watcher; wait $watcher""", 60)
+    found = [path.name for path in there.machine.folder.glob("w-*")]
+    assert len(found) == 1 and "goroutines" in found[0], (found, there.file("watch.err").read_text())
+
+
+def top(there):
+    program = there.start("callers")
+    there.machine.run(f"""
+        export TERM=xterm
+        (sleep 8; printf q) | script -qec 'stty rows 40 cols 120; gospect top {program.pid}' top.out >/dev/null""", 60)
+    assert b"burn" in there.file("top.out").read_bytes()
+
+
+def serve(there):
+    program = there.start("states", "-only=chan")
+    answer = there.machine.run(f"""
+        gospect serve -p {program.pid} --listen 127.0.0.1:6061 2>serve.err & server=$!
+        for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; wget -qO- 'http://127.0.0.1:6061/debug/pprof/goroutine?debug=1' && break; done
+        kill -INT $server; wait $server""", 60).text
+    assert re.match(r"goroutine profile: total \d+\n", answer), (answer[:200], there.file("serve.err").read_text())
+
+
+def stack(there):
+    program = there.start("states", "-only=chan")
+    found = traceback.parse(there.machine.gospect("dump", program.pid).ok().text)
+    goid = next(g.id for g in found.values() if "main.control" not in g.functions() and g.state.startswith("chan"))
+    assert "main." in there.machine.gospect("stack", program.pid, "-g", goid).ok().text
+
+
+# ---- what may be forbidden ----
+
+def set_to(there, name, value):
+    there.machine.run(f"echo {value} >/proc/sys/{name}").ok()
+
+
+def denied_alice(there, program, *args):
+    return there.machine.gospect(*args, program.pid, prefix=ALICE).fails(1)
+
+
+def yama(there):
+    """Scopes 1 and 2 for a user; 3, which stays until the next boot, has a machine of its own."""
+    if there.machine.run("test -e /proc/sys/kernel/yama/ptrace_scope").status:
+        raise Lacking("this kernel has no Yama")
+    program = there.start("states", "-only=chan", prefix=ALICE)
+    try:
+        for scope in 1, 2:
+            set_to(there, "kernel/yama/ptrace_scope", scope)
+            assert f"kernel.yama.ptrace_scope is {scope}" in denied_alice(there, program, "dump")
+    finally:
+        set_to(there, "kernel/yama/ptrace_scope", 0)
+    there.machine.gospect("dump", program.pid, prefix=ALICE).ok()
+
+
+def without_perf(there):
+    """The most that this kernel's perf_event_paranoid can forbid a user; his recording has all but running stacks."""
+    program = there.start("callers", prefix=ALICE)
+    most = 3 if not there.machine.run("grep -q Debian /proc/version").status else 4
+    try:
+        set_to(there, "kernel/perf_event_paranoid", most)
+        there.machine.run("mkdir -p a && chmod 777 a")
+        result = there.machine.run(f"{ALICE} gospect record -p {program.pid} -d 2 {BUDGET} -o a/p.pb.gz", 60).ok()
+        stacks = {sample.stack[0] for sample in pprof.read(there.file("a/p.pb.gz")).samples}
+        assert "perf_event_paranoid" in result.err or "[running]" not in stacks, result.err
+    finally:
+        set_to(there, "kernel/perf_event_paranoid", -1)
+
+
+def hidepid(there):
+    program = there.start("states", "-only=chan")
+    try:
+        there.machine.run("mount -o remount,hidepid=2 /proc").ok()
+        assert "hidepid" in denied_alice(there, program, "dump")
+    finally:
+        there.machine.run("mount -o remount,hidepid=0 /proc").ok()
+
+
+VERBS = {
+    "ps": ps, "dump": dump, "stack": stack, "record": record, "record, CPU samples": on_cpu,
+    "record, labels at each sample": labels_at_samples, "top": top, "trace": trace, "trace -- COMMAND": trace_command,
+    "offcpu": offcpu, "report": report, "waits": waits, "why": why, "heap": heap, "heap --retained": retained, "memory": memory, "leaks": leaks,
+    "leaks --exact": exact, "watch": watch, "serve": serve,
+}
+DENIALS = {"Yama 1 and 2": yama, "perf forbidden": without_perf, "hidepid": hidepid}

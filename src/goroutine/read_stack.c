@@ -451,19 +451,18 @@ static bool stands_still(struct goroutine_set *set, const struct pending_read *c
 		tick == c->now.tick);
 }
 
-/* Adds what is known of the request that it serves to its labels. */
+/* Adds what is known of the request that it serves to its labels. If it runs while its ids are
+ * read, it has its names all the same. */
 static struct error *must_check add_request(struct goroutine_set *set, struct pending_read *c)
 {
 	const struct request_server server = {c->now.goid, c->stack_end, c->now.stack};
-	uint32_t labels = c->now.labels;
-	struct error *err;
 
-	if (!set->names || record_is_coroutine(set, &c->now))
+	if (!set->names || record_is_coroutine(set, &c->now) ||
+	    !request_names_find(set->names, set->stacks, &server) || !stands_still(set, c))
 		return NULL;
-	err = request_names_add(set->names, set->stacks, &server, &set->labels, &labels);
-	if (!err && labels != c->now.labels && stands_still(set, c))
-		c->now.labels = labels;
-	return err;
+	if (request_names_find_ids(set->names) && !stands_still(set, c))
+		request_names_forget_ids(set->names);
+	return request_names_add(set->names, &set->labels, &c->now.labels);
 }
 
 static struct error *commit_all(struct goroutine_set *set, uint32_t *who, size_t count,

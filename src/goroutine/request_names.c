@@ -31,6 +31,19 @@ struct places {
 	size_t last; /* the latest */
 };
 
+/* A part that was found, and its text. */
+struct part {
+	const char *key;
+	char text[MAX_PATH];
+	size_t length;
+};
+
+struct found {
+	struct part method, route, path, trace, span;
+	uint64_t url, header; /* addresses, of a request */
+	uint64_t context;     /* of a call of gRPC */
+};
+
 struct request_names {
 	struct target *t;
 	bool paths, ids;
@@ -40,6 +53,7 @@ struct request_names {
 	struct places places[SERVINGS];
 	struct places copies;
 	size_t searches, copy_searches;
+	struct found latest;
 	struct golayout_numbers numbers;
 	uint64_t heap;      /* mheap_; 0: not found */
 	uint32_t sweeps[2]; /* its sweepgen when the last two readings of samples began; 0: unknown
@@ -96,18 +110,6 @@ static void add_place(struct places *p, const struct server_code *code, uint64_t
 }
 
 /* ---- the target's memory ---- */
-
-/* A part that was found, and its text. */
-struct part {
-	const char *key;
-	char text[MAX_PATH];
-	size_t length;
-};
-
-struct found {
-	struct part method, route, path, trace, span;
-	uint64_t url, header; /* addresses, of a request */
-};
 
 static const struct found nothing = {.method.key = "method",
 				     .route.key = "route",
@@ -208,20 +210,11 @@ static void want_route(const struct request_names *n, const struct request_layou
 	want_text(texts, string, MAX_ROUTE, &ret->route);
 }
 
-static void take_ids(struct found *ret, const struct trace_ids *ids)
-{
-	memcpy(ret->trace.text, ids->trace, sizeof(ids->trace));
-	memcpy(ret->span.text, ids->span, sizeof(ids->span));
-	ret->trace.length = sizeof(ids->trace);
-	ret->span.length = sizeof(ids->span);
-}
-
 static bool take_request(const struct request_names *n, const struct request_layout *l,
 			 uint64_t address, struct found *ret)
 {
 	uint8_t bytes[REQUEST_BYTES];
 	struct texts texts = {.count = 0};
-	struct trace_ids ids;
 	uint64_t string[2];
 
 	if (!read_at(n, address, bytes, l->bytes))
@@ -233,19 +226,14 @@ static bool take_request(const struct request_names *n, const struct request_lay
 	want_route(n, l, bytes, &texts, ret);
 	want_path(n, l, &texts, ret);
 	read_texts(n, &texts);
-	if (!is_method(&ret->method))
-		return false;
-	if (n->ids && request_header_ids(n->t, n->layouts.map_kind, ret->header, &ids))
-		take_ids(ret, &ids);
-	return true;
+	return is_method(&ret->method);
 }
 
 static bool take_stream(const struct request_names *n, uint64_t word, struct found *ret)
 {
 	const struct grpc_layout *l = &n->layouts.grpc;
 	struct texts texts = {.count = 0};
-	uint64_t stream = word, string[2], context;
-	struct trace_ids ids;
+	uint64_t stream = word, string[2];
 
 	if (l->stream != NO_FIELD && !read_word(n, word + l->stream, &stream))
 		return false;
@@ -255,10 +243,25 @@ static bool take_stream(const struct request_names *n, uint64_t word, struct fou
 	ret->method.length = 4;
 	want_text(&texts, string, MAX_ROUTE, &ret->route);
 	read_texts(n, &texts);
-	if (n->ids && read_word(n, stream + l->context + 8, &context) &&
-	    request_context_ids(n->t, n->layouts.map_kind, context, &ids))
-		take_ids(ret, &ids);
+	if (n->ids && !read_word(n, stream + l->context + 8, &ret->context))
+		ret->context = 0;
 	return ret->route.length;
+}
+
+/* False: it has none, or nobody wants them. */
+static bool find_ids(const struct request_names *n, struct found *ret)
+{
+	enum go_map_kind kind = n->layouts.map_kind;
+	struct trace_ids ids;
+
+	if (!n->ids || !(ret->context ? request_context_ids(n->t, kind, ret->context, &ids)
+				      : request_header_ids(n->t, kind, ret->header, &ids)))
+		return false;
+	memcpy(ret->trace.text, ids.trace, sizeof(ids.trace));
+	memcpy(ret->span.text, ids.span, sizeof(ids.span));
+	ret->trace.length = sizeof(ids.trace);
+	ret->span.length = sizeof(ids.span);
+	return true;
 }
 
 /* ---- what a word leads to ---- */
@@ -504,21 +507,36 @@ static bool may_serve(const struct server_code *code, const struct request_serve
 	return code && server->goid != MAP_NO_KEY && server->stack_end >= END_BYTES;
 }
 
-struct error *request_names_add(struct request_names *n, const struct stacks *stacks,
-				const struct request_server *server, struct label_sets *sets,
-				uint32_t *labels)
+bool request_names_find(struct request_names *n, const struct stacks *stacks,
+			const struct request_server *server)
 {
 	const struct server_code *code = code_of(n, stacks, server->stack);
-	struct found found;
+	struct found *found = &n->latest;
 
 	if (!may_serve(code, server))
-		return NULL;
-	if (!try_known(n, code, server->goid, &found) && !try_places(n, code, server, &found) &&
-	    !search(n, code, server, &found))
-		return NULL;
-	if (wants_copy(n, code, &found) && !try_copies(n, server->stack_end, &found))
-		search_copy(n, code, server->stack_end, &found);
-	return add_parts(&found, sets, labels);
+		return false;
+	if (!try_known(n, code, server->goid, found) && !try_places(n, code, server, found) &&
+	    !search(n, code, server, found))
+		return false;
+	if (wants_copy(n, code, found) && !try_copies(n, server->stack_end, found))
+		search_copy(n, code, server->stack_end, found);
+	return true;
+}
+
+bool request_names_find_ids(struct request_names *n)
+{
+	return find_ids(n, &n->latest);
+}
+
+void request_names_forget_ids(struct request_names *n)
+{
+	n->latest.trace.length = n->latest.span.length = 0;
+}
+
+struct error *request_names_add(const struct request_names *n, struct label_sets *sets,
+				uint32_t *labels)
+{
+	return add_parts(&n->latest, sets, labels);
 }
 
 /* ---- goroutines that run ---- */
@@ -629,5 +647,6 @@ struct error *request_names_add_served(struct request_names *n, const struct sta
 		return NULL;
 	if (wants_copy(n, code, &found))
 		try_copies(n, server->stack_end, &found);
+	find_ids(n, &found);
 	return nothing_was_freed(n) ? add_parts(&found, sets, labels) : NULL;
 }

@@ -39,12 +39,17 @@ struct request_server {
 };
 
 /*
- * Adds what is known to the set `*labels`; labels of the goroutine's own stay as they are. The
- * goroutine must not have run between the reading of its stack and the end of this: the caller
- * checks that afterwards.
+ * Finds what is known, but for the ids, and keeps it until the next call. It counts only if the
+ * goroutine has not run between the reading of its stack and the end of this: the caller checks
+ * that afterwards. False: nothing is known.
  */
-struct error *request_names_add(struct request_names *names, const struct stacks *stacks,
-				const struct request_server *server, struct label_sets *sets,
+bool request_names_find(struct request_names *names, const struct stacks *stacks,
+			const struct request_server *server);
+/* Likewise, the ids of that request. They take longer, and may be forgotten again. */
+bool request_names_find_ids(struct request_names *names);
+void request_names_forget_ids(struct request_names *names);
+/* Adds what was found to the set `*labels`; labels of the goroutine's own stay as they are. */
+struct error *request_names_add(const struct request_names *names, struct label_sets *sets,
 				uint32_t *labels) must_check;
 
 /* See goroutine_set_served_places(). */

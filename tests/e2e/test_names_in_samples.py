@@ -23,8 +23,8 @@ def serving(untouched):
         golang.build("serving", version, mode))
 
 
-# Reading the ids of a traceparent takes some microseconds more.
-MOST_WITHOUT_IDS = 0.1
+# Reading the ids of a traceparent takes some microseconds more. Who moves meanwhile has its names without them.
+MORE_WITHOUT_IDS = 0.05
 # Samples of the CPU begin to have names once a goroutine of a server was seen that waits.
 MOST_WITHOUT_RUNNING = 0.15
 
@@ -49,7 +49,7 @@ def time_of(samples):
     return sum(s.values["wall"] for s in samples)
 
 
-def assert_right(samples, minor, most_without=MOST_WITHOUT):
+def assert_right(samples, minor, most_without=MOST_WITHOUT, ids=True):
     assert len(samples) > 20
     for s in samples:
         for key in ("method", "path", "route", "trace", "span"):
@@ -60,19 +60,18 @@ def assert_right(samples, minor, most_without=MOST_WITHOUT):
         without = time_of(s for s in samples if key not in s.labels)
         assert without <= most_without * time_of(samples), (key, without)
     traced = [s for s in samples if "truth_trace" in s.labels]
-    for key in ("trace_id", "span_id") if most_without > MOST_WITHOUT else ():
+    for key in ("trace_id", "span_id") if ids else ():
         without = time_of(s for s in traced if key not in s.labels)
-        assert without <= most_without * time_of(traced), (key, without)
+        assert without <= (most_without + MORE_WITHOUT_IDS) * time_of(traced), (key, without)
 
 
 @every_build(modes=(golang.PLAIN, golang.STRIPPED))
 def test_each_sample_of_a_handler_has_its_request(serving, version, mode, tmp_path):
     program = serving(version, mode)
-    for kind, most_without, more in (("http", MOST_WITHOUT_IDS, ("--trace-ids",)), ("http2", MOST_WITHOUT_IDS, ("--trace-ids",)),
-                                     ("copied", MOST_WITHOUT, ())):
+    for kind, more in (("http", ("--trace-ids",)), ("http2", ("--trace-ids",)), ("copied", ())):
         file = tmp_path / f"{kind}.pb.gz"
         samples = record(program, f"serve {kind} 800 8", file, "--paths", *more)
-        assert_right(samples, golang.minor(version)[1], most_without)
+        assert_right(samples, golang.minor(version)[1], ids=bool(more))
 
 
 def can_copy_at_samples(program, file):

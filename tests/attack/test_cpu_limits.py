@@ -43,7 +43,7 @@ def test_the_limit_grows_with_the_file(verb):
 
 def test_a_file_that_takes_longer_ends_in_a_line():
     with open("file", "wb") as file:
-        file.write(gzip.compress(b"".join(waits(600000)), 1))
+        file.write(gzip.compress(b"".join(waits(2_000_000)), 1))
     result = gospect.run("report", "file", prefix=("prlimit", "--cpu=1:30"))
     assert result.status == 1, result.err
     assert result.err.startswith("gospect: reading the file takes more than 1 s of CPU time")

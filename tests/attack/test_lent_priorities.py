@@ -2,7 +2,6 @@
 becomes of gospect meanwhile, each thread has again what it had: policy, nice value, slice, what its
 children get, timer slack."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 
 from lib import golang, scheduling, tracing
 from lib.params import in_full
-from lib.process import busy_loops, status, wait_until
+from lib.process import busy_loops, wait_until
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root may lend priorities"),
               pytest.mark.alone, pytest.mark.time_limit(300)]
@@ -79,22 +78,10 @@ def test_killed_when_something_is_lent_gospect_leaves_it_to_its_guardian(program
 
 def without_guardian(program):
     """The places that a probe reports after its guardian was killed."""
-    process = subprocess.Popen([tracing.PROBE, str(program.pid), "0.05"], stderr=subprocess.PIPE,
-                               stdout=subprocess.DEVNULL,
-                               env={**os.environ, "GOSPECT_FAULT": "list"})
-    for line in process.stderr:
-        if line == b"fault-point all-mapped\n":
-            break
-    process.send_signal(signal.SIGSTOP)
-    wait_until(lambda: status(process.pid)["State"][0] == "T")
-    wait_until(lambda: tracing.guardian(process.pid), 30, "the guardian to have its name")
-    os.kill(tracing.guardian(process.pid), signal.SIGKILL)
-    with contextlib.suppress(BlockingIOError):
-        os.set_blocking(process.stderr.fileno(), False)
-        process.stderr.read()
-    os.set_blocking(process.stderr.fileno(), True)
-    process.send_signal(signal.SIGCONT)
-    return process.communicate(timeout=60)[1].decode()
+    process = subprocess.run([tracing.PROBE, str(program.pid), "0.05"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                             timeout=60, check=False, text=True,
+                             env={**os.environ, "GOSPECT_FAULT": "list", "GOSPECT_FAULT_UNGUARDED": "all-mapped"})
+    return process.stderr.partition("fault-point all-mapped\n")[2]
 
 
 def test_priority_is_not_lent_without_a_guardian(program):

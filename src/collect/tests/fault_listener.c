@@ -3,7 +3,7 @@
  * often it may be passed before that, "jump-written:3". With GOSPECT_FAULT_VICTIM it is that
  * process that is killed, and this one goes on. GOSPECT_FAULT_SIGNAL is sent instead of SIGKILL,
  * once; with GOSPECT_FAULT_UNGUARDED its guardian is killed before it. With GOSPECT_FAULT=list each
- * place says its name.
+ * place says its name, and at the place that GOSPECT_FAULT_UNGUARDED names the guardian is killed.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -50,25 +51,37 @@ static void send_to(pid_t pid, int signal)
 	tgkill(pid, held, signal);
 }
 
+/* Returns when it has ended. */
+static void kill_guardian(void)
+{
+	siginfo_t info;
+
+	if (guardian_pid() && !kill(guardian_pid(), SIGKILL))
+		waitid(P_PID, guardian_pid(), &info, WEXITED | WNOWAIT);
+}
+
 void fault_reached(const char *name)
 {
 	static int passed;
 	static bool sent;
 	const char *wanted = getenv("GOSPECT_FAULT"), *victim = getenv("GOSPECT_FAULT_VICTIM");
 	const char *number = getenv("GOSPECT_FAULT_SIGNAL");
+	const char *unguarded = getenv("GOSPECT_FAULT_UNGUARDED");
 	size_t n = strlen(name);
 
 	if (!may_be_killed())
 		return;
 	if (wanted && !strcmp(wanted, "list"))
 		fprintf(stderr, "fault-point %s\n", name);
+	if (wanted && !strcmp(wanted, "list") && unguarded && !strcmp(unguarded, name))
+		kill_guardian();
 	if (!wanted || strncmp(wanted, name, n) || (wanted[n] && wanted[n] != ':'))
 		return;
 	if ((wanted[n] && passed++ < atoi(wanted + n + 1)) || (sent && number))
 		return;
 	sent = true;
-	if (getenv("GOSPECT_FAULT_UNGUARDED") && guardian_pid())
-		kill(guardian_pid(), SIGKILL);
+	if (unguarded)
+		kill_guardian();
 	if (victim)
 		send_to(atoi(victim), number ? atoi(number) : SIGKILL);
 	else

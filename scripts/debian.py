@@ -10,6 +10,7 @@ import sys
 # Of a kernel's dependencies none is needed to boot it.
 WITHOUT_DEPENDENCIES = ("linux-image-", "linux-modules-")
 PARTS = ("linux-image-", "linux-binary-", "linux-modules-")
+MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
@@ -102,3 +103,12 @@ def fetch(packages, folder, architecture, suites=(), keyring=KEYRING):
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder / "root"
+
+
+def ubuntu_keyring():
+    """The keys of Ubuntu's archive, from Debian 13: Debian 12 has no package with them."""
+    folder = cache() / "ubuntu-keyring"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        fetch(["ubuntu-keyring"], folder, "amd64", [f"{MIRROR} trixie main"])
+    return folder / "root/usr/share/keyrings/ubuntu-archive-keyring.gpg"

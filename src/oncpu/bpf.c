@@ -142,7 +142,8 @@ struct error *bpf_explain(const struct access_self *self, int err)
 	if (err == ENOSYS && !self->filtered)
 		return error_format(ERROR_UNSUPPORTED, "this kernel has no eBPF");
 	if (err != EPERM && err != EACCES && err != ENOSYS)
-		return error_errno(ERROR_UNSUPPORTED, err, "this kernel rejects the eBPF program");
+		return error_errno(ERROR_UNSUPPORTED, err,
+				   "this kernel rejects the eBPF program, which needs Linux 5.5");
 	if (may && self->filtered)
 		return error_format(
 			ERROR_DENIED,

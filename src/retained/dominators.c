@@ -40,7 +40,7 @@ struct search {
 
 void dominators_release(struct dominators *d)
 {
-	number_array_release(&d->kept);
+	number_array_release(&d->nodes);
 	free(d->immediate);
 	*d = (struct dominators){0};
 }
@@ -254,8 +254,7 @@ struct error *dominators_find(struct flow_graph *g, struct dominators *ret)
 	free(take_ptr(s.visited));
 	free(take_ptr(s.numbers));
 	flow_graph_put_aside(g);
-	d.kept = number_array_of(take_ptr(s.nodes), d.count);
-	d.nodes = d.kept.items;
+	d.nodes = number_array_of(take_ptr(s.nodes), d.count);
 	if (!err)
 		err = make_tree(&d, &s);
 	if (err)
@@ -274,7 +273,7 @@ struct error *dominators_numbers(const struct dominators *d, uint32_t nodes, uin
 	if (!numbers)
 		return &error_no_memory;
 	for (uint32_t i = 0; i < d->count; i++)
-		numbers[number_array_pass(&d->kept, i)] = i;
+		numbers[number_array_pass(&d->nodes, i)] = i;
 	*ret = numbers;
 	return NULL;
 }

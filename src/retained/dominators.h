@@ -15,8 +15,7 @@
 
 struct dominators {
 	uint32_t count;
-	const uint32_t *nodes;    /* by number: the node of the graph */
-	struct number_array kept; /* the same */
+	struct number_array nodes; /* by number: the node of the graph */
 	uint32_t *immediate; /* by number: the number of its immediate dominator; 0 of number 0 */
 };
 

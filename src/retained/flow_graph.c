@@ -115,6 +115,8 @@ static bool read_all(int file, void *bytes, size_t size, size_t from)
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (!n)
+			errno = EIO;
 		if (n <= 0)
 			return false;
 		at += n;
@@ -178,7 +180,7 @@ struct error *flow_graph_load(struct flow_graph *g)
 		return &error_no_memory;
 	if (!read_all(g->file - 1, g->first, first_bytes(g), 0) ||
 	    !read_all(g->file - 1, g->edges, edge_bytes(g), first_bytes(g)))
-		return &error_no_memory;
+		return error_errno(ERROR_FAILED, errno, "cannot read a temporary file");
 	return NULL;
 }
 

@@ -167,7 +167,7 @@ static struct error *must_check add_field(struct retained *r, uint32_t from, uin
 					      (uint32_t)heap_object_number(object_of(r, to)), ret);
 		return NULL;
 	}
-	type = &r->table.items[r->object_types[from - first]];
+	type = &r->table.items[r->object_types.items[from - first]];
 	if (type->form != FORM_VALUE && type->form != FORM_ARRAY)
 		return NULL;
 	err = find_pointer(r, object_of(r, from), object_of(r, to), &offset, &found);
@@ -246,7 +246,7 @@ static bool is_part_of_map(const struct retained *r, uint32_t node)
 
 	if (node < first)
 		return false;
-	form = r->table.items[r->object_types[node - first]].form;
+	form = r->table.items[r->object_types.items[node - first]].form;
 	return form >= FORM_MAP_GROUPS && form <= FORM_MAP_DIRECTORY;
 }
 
@@ -257,7 +257,8 @@ static struct error *must_check add_shortest(struct retained *r, uint32_t node, 
 	bool is_cut = false;
 	struct error *err = NULL;
 
-	for (uint32_t at = r->shortest[node]; at && at != FLOW_NONE; at = r->shortest[at]) {
+	for (uint32_t at = r->shortest.items[node]; at && at != FLOW_NONE;
+	     at = r->shortest.items[at]) {
 		is_cut |= count == MOST_STEPS;
 		/* The root's end of the way stays. */
 		if (count == MOST_STEPS)
@@ -273,8 +274,8 @@ static struct error *must_check add_shortest(struct retained *r, uint32_t node, 
 		if (way[i] < first)
 			add_root(r, way[i], ret);
 		else
-			strbuf_adds(ret,
-				    holder_tree_type(&r->holders, r->object_types[way[i] - first]));
+			strbuf_adds(ret, holder_tree_type(&r->holders,
+							  r->object_types.items[way[i] - first]));
 		err = add_field(r, way[i], to, ret);
 		strbuf_adds(ret, ARROW);
 		if (is_cut && i == MOST_STEPS / 2)

@@ -215,7 +215,7 @@ static struct error *must_check holder_of_object(struct making *m, uint32_t numb
 
 static const struct root *root_of(const struct making *m, uint32_t number)
 {
-	return &m->in->graph->roots.items[m->in->dominators->nodes[number] - 1];
+	return &m->in->graph->roots.items[m->in->dominators->nodes.items[number] - 1];
 }
 
 /* Each comes after what dominates it. */
@@ -236,8 +236,8 @@ static struct error *must_check make_holders(struct making *m)
 		m->of[i] = holder;
 		if (tree->items[holder].count++)
 			continue;
-		tree->items[holder].example = d->nodes[i];
-		tree->items[holder].above = d->nodes[d->immediate[i]];
+		tree->items[holder].example = d->nodes.items[i];
+		tree->items[holder].above = d->nodes.items[d->immediate[i]];
 	}
 	return err;
 }
@@ -281,7 +281,7 @@ static struct error *must_check find_sizes(struct making *m)
 static uint64_t own_bytes(const struct making *m, uint32_t number)
 {
 	struct object_graph *g = m->in->graph;
-	uint32_t node = m->in->dominators->nodes[number];
+	uint32_t node = m->in->dominators->nodes.items[number];
 
 	if (m->own[number] < OWN_MOST)
 		return (uint64_t)m->own[number] * OWN_UNIT;
@@ -376,11 +376,11 @@ static struct error *must_check find_types(struct making *m)
 	if (!m->types)
 		return &error_no_memory;
 	for (uint32_t i = 0; i < d->count; i++) {
-		uint32_t node = number_array_pass(&d->kept, i);
+		uint32_t node = number_array_pass(&d->nodes, i);
 
 		m->types[i] = node < first ? NO_TYPE : m->in->types->items[node - first];
 	}
-	number_array_forget(&d->kept);
+	number_array_forget(&d->nodes);
 	number_array_forget(m->in->types);
 	return NULL;
 }
@@ -399,8 +399,7 @@ static struct error *must_check make_tree(struct making *m)
 	err = m->of ? make_holders(m) : &error_no_memory;
 	if (!err)
 		sum_holders(m);
-	tree->kept_of = number_array_of(m->of, m->in->dominators->count);
-	tree->of = tree->kept_of.items;
+	tree->of = number_array_of(m->of, m->in->dominators->count);
 	return err ? err : sum_types(m);
 }
 
@@ -478,7 +477,7 @@ void holder_tree_release(struct holder_tree *tree)
 	free(tree->items);
 	map_release(&tree->index);
 	map_release(&tree->sums);
-	number_array_release(&tree->kept_of);
+	number_array_release(&tree->of);
 	free(tree->types);
 	free(tree->type_names);
 	*tree = (struct holder_tree){0};

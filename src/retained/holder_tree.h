@@ -51,8 +51,8 @@ struct holder_tree {
 	size_t count;
 	size_t capacity;
 	struct map index;
-	const uint32_t *of; /* by number of an object or root in the dominator tree: its holder */
-	struct number_array kept_of; /* the same */
+	struct number_array
+		of; /* by number of an object or root in the dominator tree: its holder */
 	struct type_sum *types;
 	size_t type_count;
 	size_t type_capacity;

@@ -246,7 +246,7 @@ static void make_class(struct hprof *h, uint32_t number)
 static void take_size(void *arg, uint32_t rank, const struct object_span *span, uint32_t index)
 {
 	struct hprof *h = arg;
-	struct hprof_class *c = &h->of_type[h->r->object_types[rank]];
+	struct hprof_class *c = &h->of_type[h->r->object_types.items[rank]];
 	uint64_t size = span->object_size - object_graph_header(&h->r->graph, span);
 
 	c->size = size > c->size ? size : c->size;
@@ -275,7 +275,7 @@ static uint64_t id_of(struct hprof *h, uint64_t value)
 
 static uint32_t type_number(const struct hprof *h, struct heap_object o)
 {
-	return h->r->object_types[object_graph_rank(&h->r->graph, heap_object_number(o))];
+	return h->r->object_types.items[object_graph_rank(&h->r->graph, heap_object_number(o))];
 }
 
 static void put_instance(struct hprof *h, uint64_t id, const struct hprof_class *c)

@@ -13,8 +13,8 @@ static struct error *must_check find_root_holders(struct retained *r)
 	if (!r->root_holders)
 		return &error_no_memory;
 	for (uint32_t i = 0; i < r->dominators.count; i++)
-		if (r->dominators.nodes[i] < first)
-			r->root_holders[r->dominators.nodes[i]] = r->holders.of[i];
+		if (r->dominators.nodes.items[i] < first)
+			r->root_holders[r->dominators.nodes.items[i]] = r->holders.of.items[i];
 	return NULL;
 }
 
@@ -32,10 +32,9 @@ static struct error *must_check read_heap(struct retained *r, struct target *t,
 		equal_strings_init(&r->strings, t, r->graph.spans.bytes);
 	if (!err)
 		err = object_types_find(&r->graph, &r->types, &r->strings, &types);
-	r->kept_types = number_array_of(types, r->graph.count);
-	r->object_types = r->kept_types.items;
+	r->object_types = number_array_of(types, r->graph.count);
 	if (!err)
-		err = allocation_sites_find(&r->graph, r->object_types, &r->sites);
+		err = allocation_sites_find(&r->graph, r->object_types.items, &r->sites);
 	if (!err)
 		err = equal_strings_finish(&r->strings, options->strings);
 	if (!err && !options->is_exact)
@@ -49,7 +48,7 @@ static struct error *must_check find_holders(struct retained *r)
 {
 	const struct holder_input in = {.graph = &r->graph,
 					.dominators = &r->dominators,
-					.types = &r->kept_types,
+					.types = &r->object_types,
 					.runtime_types = &r->types};
 	struct flow_graph *flow = &r->graph.flow;
 	uint32_t *shortest = NULL;
@@ -57,8 +56,7 @@ static struct error *must_check find_holders(struct retained *r)
 
 	if (!err)
 		err = flow_graph_shortest(flow, &shortest);
-	r->kept_shortest = number_array_of(shortest, flow->count);
-	r->shortest = r->kept_shortest.items;
+	r->shortest = number_array_of(shortest, flow->count);
 	if (!err)
 		err = dominators_find(flow, &r->dominators);
 
@@ -98,9 +96,9 @@ void retained_destroy(struct retained *r)
 	holder_tree_release(&r->holders);
 	equal_strings_release(&r->strings);
 	allocation_sites_release(&r->sites);
-	number_array_release(&r->kept_types);
+	number_array_release(&r->object_types);
 	free(r->root_holders);
-	number_array_release(&r->kept_shortest);
+	number_array_release(&r->shortest);
 	free(r);
 }
 

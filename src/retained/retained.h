@@ -19,11 +19,10 @@ struct retained {
 	struct runtime_types types;
 	struct type_table table;
 	struct dominators dominators;
-	const uint32_t *object_types;   /* by rank */
-	struct number_array kept_types; /* the same */
-	uint32_t *root_holders;         /* by node of a root: its holder */
-	const uint32_t *shortest; /* by node: the one before it on a shortest path from a root */
-	struct number_array kept_shortest; /* the same */
+	struct number_array object_types; /* by rank */
+	uint32_t *root_holders;           /* by node of a root: its holder */
+	struct number_array
+		shortest; /* by node: the one before it on a shortest path from a root */
 	struct holder_tree holders;
 	struct equal_strings strings;
 	struct allocation_sites sites;

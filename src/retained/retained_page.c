@@ -52,7 +52,7 @@ static uint32_t name_of(const struct page *p, uint32_t node)
 	uint32_t first = object_graph_first_node(&r->graph);
 
 	return node < first ? r->root_holders[node] | FLOW_LAST
-			    : r->holders.type_names[r->object_types[node - first]];
+			    : r->holders.type_names[r->object_types.items[node - first]];
 }
 
 static struct error *must_check count_referrers(struct page *p, struct map *counts)
@@ -68,7 +68,7 @@ static struct error *must_check count_referrers(struct page *p, struct map *coun
 
 		for (; more; at++) {
 			uint32_t to = numbers[g->edges[at] & ~FLOW_LAST];
-			uint32_t holder = to == FLOW_NONE ? 0 : tree->of[to];
+			uint32_t holder = to == FLOW_NONE ? 0 : tree->of.items[to];
 			uint64_t *place;
 
 			more = !(g->edges[at] & FLOW_LAST);

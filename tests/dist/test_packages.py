@@ -4,11 +4,15 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 from lib import pprof, release
 from lib.golang import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import debian  # noqa: E402
 
 # A fresh Debian is made once.
 SYSTEMS = ROOT / "build-dist" / "systems"
@@ -18,19 +22,6 @@ def mirror():
     lines = subprocess.run(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"],
                            capture_output=True, text=True, check=True).stdout.splitlines()
     return next(line.split()[1] for line in lines if line.split()[0] == "bookworm")
-
-
-def ubuntu_keys(folder):
-    """The keys of Ubuntu's archive, from Debian 13: Debian 12 has no package with them."""
-    (folder / "lists" / "partial").mkdir(parents=True)
-    (folder / "sources.list").write_text(
-        f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror()} trixie main\n")
-    apt = ["apt-get", "-qq", f"-oDir::State::lists={folder}/lists", f"-oDir::Etc::sourcelist={folder}/sources.list",
-           "-oDir::Etc::sourceparts=/dev/null", "-oAPT::Sandbox::User=", "-oDir::Cache::pkgcache=", "-oDir::Cache::srcpkgcache="]
-    for words in ("update",), ("download", "ubuntu-keyring"):
-        subprocess.run([*apt, *words], cwd=folder, check=True, timeout=900)
-    subprocess.run(["dpkg-deb", "-x", *folder.glob("ubuntu-keyring_*.deb"), folder], check=True)
-    return folder / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 
 
 def archive_of(system):
@@ -45,7 +36,7 @@ def fresh(request, tmp_path):
     kept = SYSTEMS / f"{system}.tar"
     if not kept.exists():
         SYSTEMS.mkdir(parents=True, exist_ok=True)
-        keys = [] if system == "bookworm" else [f"--keyring={ubuntu_keys(tmp_path / 'keys')}"]
+        keys = [] if system == "bookworm" else [f"--keyring={debian.ubuntu_keyring()}"]
         made = release.run("debootstrap", "--variant=minbase", *keys, system, tmp_path / "made", *archive_of(system),
                            seconds=900)
         if "Failed getting release file" in made.text + made.err:

@@ -72,8 +72,8 @@ static void compare(const struct dominators *d, const uint64_t *expected, uint32
 		uint64_t found = 1;
 
 		for (uint32_t k = i; k; k = d->immediate[k])
-			found |= 1ull << d->nodes[k];
-		fuzz_require(found == expected[d->nodes[i]]);
+			found |= 1ull << d->nodes.items[k];
+		fuzz_require(found == expected[d->nodes.items[i]]);
 	}
 }
 
@@ -91,7 +91,7 @@ static void check(struct flow_graph *g)
 	if (count <= EXACT)
 		compare(&d, expected, count);
 	for (uint32_t i = 1; i < d.count; i++)
-		fuzz_require(d.immediate[i] < i && before[d.nodes[i]] != FLOW_NONE);
+		fuzz_require(d.immediate[i] < i && before[d.nodes.items[i]] != FLOW_NONE);
 	fuzz_require(!dominators_children(&d, &first, &next));
 	fuzz_accepted += d.count > 4;
 }

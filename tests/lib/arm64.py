@@ -49,7 +49,8 @@ def kind(cpu=CPU, root=None):
         kernel=emulated.image(root or machine), modules=root or machine,
         busybox=machine / "bin/busybox",
         programs={"usr/bin/gospect": BUILD / "gospect", "usr/bin/setpriv": machine / "usr/bin/setpriv",
-                  "usr/bin/unshare": machine / "usr/bin/unshare"},
+                  "usr/bin/unshare": machine / "usr/bin/unshare",
+                  "usr/bin/script": machine / "usr/bin/script"},
         folders=tuple(root / name for root in (libraries, machine)
                       for name in ("lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu")))
 

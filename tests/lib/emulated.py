@@ -1,7 +1,7 @@
 """An emulated machine: a kernel of Debian's under qemu, with gospect in it and a shared folder.
 
-It boots in seconds and runs shell commands, as root unless they say otherwise. Beside gospect it has busybox, setpriv
-and unshare, and no network but lo.
+It boots in seconds and runs shell commands, as root unless they say otherwise. Beside gospect it has busybox, setpriv,
+unshare and script, and no network but lo.
 """
 
 import dataclasses

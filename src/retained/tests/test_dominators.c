@@ -77,12 +77,12 @@ static void check(const struct matrix *m)
 		assert_int_equal(numbers[a] != FLOW_NONE, reached[a]);
 	}
 	for (uint32_t i = 0; i < d.count; i++) {
-		uint32_t node = d.nodes[i];
+		uint32_t node = d.nodes.items[i];
 		bool found[MOST] = {false};
 
 		for (uint32_t k = i;; k = d.immediate[k]) {
 			assert_true(k == i || k < i);
-			found[d.nodes[k]] = true;
+			found[d.nodes.items[k]] = true;
 			if (!k)
 				break;
 		}
@@ -116,7 +116,7 @@ static void test_the_graph_of_the_paper(void **state)
 	flow_graph_release(&g);
 	assert_null(dominators_numbers(&d, 13, &numbers));
 	for (uint32_t node = 1; node < 13; node++)
-		assert_int_equal(d.nodes[d.immediate[numbers[node]]], immediate[node]);
+		assert_int_equal(d.nodes.items[d.immediate[numbers[node]]], immediate[node]);
 }
 
 static void test_random_graphs_are_as_without_each_node(void **state)

@@ -11,17 +11,19 @@ from .build import GO_VERSION, Failed, say
 # Go 1.20.14 is the last of the version in which the benchmark was asked for.
 VERSIONS = (GO_VERSION, "go1.20.14")
 EACH = "100ms"
-# TypeFieldsCache then has caches of 1 to 1,000 types, as on Go's own builders; with a million, a run takes minutes.
-SMALLER_CACHES = {"GO_BUILDER_NAME": "bench"}
+# Which benchmarks, and their environment. TypeFieldsCache has caches of 1 to 1,000 types, as on Go's own builders.
+# Larger ones make a million types first, in each run: they are a section of their own.
+ALL = (".", {"GO_BUILDER_NAME": "bench"})
+LARGE_CACHES = ("TypeFieldsCache/(Miss|Hit)Types(10000|100000|1000000)$", {})
 RATE = "100"
 
 
-def run_once(programs, test, folder, profile):
-    """One run of all benchmarks; the tool is started beside it when `profile` names its file."""
+def run_once(programs, test, folder, which, profile):
+    """One run of these benchmarks; the tool is started beside it when `profile` names its file."""
     with tempfile.TemporaryFile("w+") as errors:
         began = time.monotonic()
-        process = subprocess.Popen([test, "-test.run", "^$", "-test.bench", ".", "-test.benchtime", EACH],
-                                   env={**os.environ, **SMALLER_CACHES}, cwd=folder,
+        process = subprocess.Popen([test, "-test.run", "^$", "-test.bench", which[0], "-test.benchtime", EACH],
+                                   env={**os.environ, **which[1]}, cwd=folder,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=errors, text=True)
         tool = None
@@ -45,7 +47,11 @@ def measure(programs, quick):
     return [measure_version(programs, version, 6 if quick else 10) for version in VERSIONS]
 
 
-def measure_version(programs, version, rounds):
+def measure_caches(programs, quick):
+    return [measure_version(programs, VERSIONS[-1], 4 if quick else 6, LARGE_CACHES)]
+
+
+def measure_version(programs, version, rounds, which=ALL):
     benchstat = programs.benchstat()
     test, folder = programs.json_test(version)
     say(f"encoding/json's own benchmarks of {version}, {rounds} times without and with gospect")
@@ -55,7 +61,7 @@ def measure_version(programs, version, rounds):
         for i in range(rounds):
             for mode in sorted(files, key=lambda m: (i + list(files).index(m)) % len(files)):
                 profile = os.path.join(results, "profile.pb.gz") if mode == "gospect" else None
-                text, words, seconds = run_once(programs, test, folder, profile)
+                text, words, seconds = run_once(programs, test, folder, which, profile)
                 with open(files[mode], "a", encoding="utf-8") as out:
                     out.write(text)
                 if profile:

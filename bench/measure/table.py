@@ -306,7 +306,7 @@ def heaps(cases):
 
 
 SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": many, "oncpu": oncpu, "unwinding": unwinding,
-            "standard": standard, "services": services, "overhead": overhead, "module": module, "tracing": tracing,
+            "standard": standard, "caches": standard, "services": services, "overhead": overhead, "module": module, "tracing": tracing,
             "together": together, "decoding": decoding, "bursts": bursts,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
             "uprobes": uprobes, "names": names, "stops": stops, "pauses": pauses, "leaks": leaks, "page": page, "heaps": heaps}

@@ -452,7 +452,7 @@ static bool stands_still(struct goroutine_set *set, const struct pending_read *c
 }
 
 /* Adds what is known of the request that it serves to its labels. If it runs while its ids are
- * read, it has its names all the same. */
+ * read, it has its names and no ids. */
 static struct error *must_check add_request(struct goroutine_set *set, struct pending_read *c)
 {
 	const struct request_server server = {c->now.goid, c->stack_end, c->now.stack};

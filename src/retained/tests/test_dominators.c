@@ -1,5 +1,7 @@
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/cleanup.h"
 #include "base/unit_test.h"
@@ -158,6 +160,63 @@ static void test_a_large_graph_can_be_put_aside(void **state)
 	flow_graph_release(&g);
 }
 
+/* A node has edges to the two below it in a heap, and to any other. */
+static struct flow_graph large_graph(uint32_t nodes)
+{
+	struct flow_graph g = {.count = nodes, .first = flow_numbers(nodes, 0xff)};
+
+	assert_non_null(g.first);
+	assert_true(flow_graph_reserve(&g, (size_t)nodes * 3));
+	srandom(4711);
+	for (uint32_t i = 0; i < nodes; i++) {
+		g.first[i] = (uint32_t)g.edge_count;
+		for (uint32_t to = 2 * i + 1; to <= 2 * i + 2 && to < nodes; to++)
+			g.edges[g.edge_count++] = to;
+		g.edges[g.edge_count++] = (uint32_t)random() % nodes | FLOW_LAST;
+	}
+	return g;
+}
+
+/* As retained.c does it. */
+static void solve(uint32_t nodes, struct number_array *shortest, struct dominators *d)
+{
+	struct flow_graph g = large_graph(nodes);
+	uint32_t *before = NULL;
+
+	flow_graph_put_aside(&g);
+	assert_null(flow_graph_load(&g));
+	assert_null(flow_graph_shortest(&g, &before));
+	*shortest = number_array_of(before, nodes);
+	assert_null(dominators_find(&g, d));
+	flow_graph_release(&g);
+}
+
+static void test_files_change_no_result(void **state)
+{
+	enum { NODES = 3 << 20 };
+	const struct rlimit none = {0, RLIM_INFINITY};
+	struct number_array kept, here;
+	_cleanup_dominators_ struct dominators filed = {0}, plain = {0};
+	struct rlimit before;
+
+	solve(NODES, &kept, &filed);
+	getrlimit(RLIMIT_FSIZE, &before);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	solve(NODES, &here, &plain);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_true(kept.mapped && filed.nodes.mapped && !here.mapped && !plain.nodes.mapped);
+	assert_int_equal(filed.count, NODES);
+	assert_int_equal(plain.count, NODES);
+	for (uint32_t i = 0; i < NODES; i++) {
+		assert_true(number_array_pass(&filed.nodes, i) == plain.nodes.items[i]);
+		assert_true(filed.immediate[i] == plain.immediate[i]);
+		assert_true(number_array_pass(&kept, i) == here.items[i]);
+	}
+	number_array_release(&kept);
+	number_array_release(&here);
+}
+
 static void test_children_are_those_of_the_tree(void **state)
 {
 	static const uint8_t pairs[] = {0, 1, 0, 2, 1, 3, 2, 3, 1, 4, 4, 5};
@@ -222,6 +281,7 @@ int main(void)
 		cmocka_unit_test(test_the_graph_of_the_paper),
 		cmocka_unit_test(test_random_graphs_are_as_without_each_node),
 		cmocka_unit_test(test_a_large_graph_can_be_put_aside),
+		cmocka_unit_test(test_files_change_no_result),
 		cmocka_unit_test(test_children_are_those_of_the_tree),
 		cmocka_unit_test(test_the_way_to_a_node_is_a_shortest_one),
 		cmocka_unit_test(test_a_long_list_takes_no_time),

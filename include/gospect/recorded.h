@@ -9,7 +9,8 @@ GOSPECT_BEGIN
 
 enum gospect_recorded_kind {
 	GOSPECT_RECORDED_PROFILE = 0,   /* pprof, or an unknown file */
-	GOSPECT_RECORDED_TRACE = 1,     /* an execution trace, gospect's or Go's own */
+	GOSPECT_RECORDED_TRACE = 1,     /* an execution trace: gospect's, also in
+					 * Perfetto's format, or Go's own */
 	GOSPECT_RECORDED_PERF_DATA = 2, /* perf record */
 };
 

@@ -97,6 +97,7 @@ static void end_life(struct trace_writer *w, void *item)
 	perfetto_end_all(w, &life->lane->regions);
 	perfetto_end_all(w, &life->lane->states);
 	life->request = 0;
+	life->again = life->state ?: life->again;
 	life->state = 0;
 }
 

@@ -78,6 +78,8 @@ static void change(struct trace_writer *w, struct life *life, uint64_t state, ui
 	if (life->state)
 		perfetto_end(w, track);
 	life->state = state;
+	life->stack = stack;
+	life->again = 0;
 	perfetto_begin_with(w, track, state,
 			    &(struct slice_details){.stack = stack,
 						    .labels = life->labels,
@@ -214,7 +216,7 @@ static void move(struct trace_writer *w, struct life *life)
 		leave_lane(w, life);
 	take_lane(w, life, true);
 	if (state)
-		change(w, life, perfetto_name_again(w, state), 0, 0);
+		change(w, life, perfetto_name_again(w, state), life->stack, 0);
 }
 
 static void emit_goroutine(struct trace_writer *w, const struct trace_step *step)
@@ -236,9 +238,11 @@ static void emit_goroutine(struct trace_writer *w, const struct trace_step *step
 	if (life->state)
 		return;
 	life->first = perfetto_fixed_name(w, states[step->arg[2]] ?: NAME_NOT_KNOWN);
-	if (step->stack)
+	if (life->again)
+		life->first = perfetto_name_again(w, life->again);
+	else if (step->stack)
 		return; /* OP_PARKED follows and has more */
-	change(w, life, life->first, 0, 0);
+	change(w, life, life->first, life->again ? life->stack : 0, 0);
 	if (step->arg[2] == TRACE_RUNNING)
 		occupy(w, step, life);
 }

@@ -168,6 +168,12 @@ void perfetto_forget_names(struct trace_writer *w)
 	w->ids = 0;
 }
 
+static void mark_name(uint64_t name, struct texts *texts)
+{
+	if (name && (name & 3) == NAME_OF_TEXT)
+		texts_mark(texts, name >> 2);
+}
+
 static void mark(const struct used *used, struct texts *texts)
 {
 	for (size_t i = 0; i < used->count; i++)
@@ -185,7 +191,7 @@ void perfetto_mark_texts(const struct trace_writer *w, struct texts *texts)
 		if (w->lives.slots[i].key == MAP_NO_KEY || !life)
 			continue;
 		texts_mark(texts, life->labels);
-		if (life->state && (life->state & 3) == NAME_OF_TEXT)
-			texts_mark(texts, life->state >> 2);
+		mark_name(life->state, texts);
+		mark_name(life->again, texts);
 	}
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "gotrace/perfetto_fields.h"
+
 /* Events that come in no order at all take up to 3 times as many bytes as in Go's format. With
  * zlib's fastest level they take 3.6 times as many, in two thirds of the time. */
 #define COMPRESSION 5
@@ -16,89 +18,6 @@
 
 /* What viewers take for the frequency of samples. */
 #define SAMPLES_A_SECOND 100
-
-/* Numbers from 64 on are private to a sequence. 6 is the clock of the trace. */
-enum { SEQUENCE = 1, CLOCK_TRACE = 6, CLOCK_OURS = 64 };
-enum { STATE_CLEARED = 1, STATE_NEEDED = 2 };
-enum { ORDERED_BY_RANK = 3 };
-
-/* The layout of a field is in the lowest bits of its tag. */
-enum { NUMBER = 0, FIXED64 = 1, BYTES = 2 };
-#define TAG(field, layout) ((field) << 3 | (layout))
-
-/* Field numbers, by message. */
-enum {
-	FILE_PACKET = 1,
-
-	PACKET_CLOCK_SNAPSHOT = 6,
-	PACKET_TIMESTAMP = 8,
-	PACKET_SEQUENCE_ID = 10,
-	PACKET_TRACK_EVENT = 11,
-	PACKET_INTERNED_DATA = 12,
-	PACKET_SEQUENCE_FLAGS = 13,
-	PACKET_COMPRESSED_PACKETS = 50,
-	PACKET_TIMESTAMP_CLOCK_ID = 58,
-	PACKET_DEFAULTS = 59,
-	PACKET_TRACK_DESCRIPTOR = 60,
-	PACKET_PERF_SAMPLE = 66,
-
-	DEFAULTS_PERF_SAMPLE = 12,
-	DEFAULTS_TIMESTAMP_CLOCK_ID = 58,
-
-	PERF_DEFAULTS_TIMEBASE = 1,
-	TIMEBASE_FREQUENCY = 2,
-	TIMEBASE_COUNTER = 4,
-	SW_CPU_CLOCK = 1,
-
-	SAMPLE_CPU = 1,
-	SAMPLE_PID = 2,
-	SAMPLE_TID = 3,
-	SAMPLE_CALLSTACK_IID = 4,
-	SAMPLE_CPU_MODE = 5,
-	MODE_USER = 2,
-
-	SNAPSHOT_CLOCKS = 1,
-	CLOCK_ID = 1,
-	CLOCK_TIMESTAMP = 2,
-	CLOCK_IS_INCREMENTAL = 3,
-
-	EVENT_DEBUG_ANNOTATIONS = 4,
-	EVENT_TYPE = 9,
-	EVENT_NAME_IID = 10,
-	EVENT_TRACK_UUID = 11,
-	EVENT_COUNTER_VALUE = 30,
-	EVENT_FLOW_IDS = 47,
-	EVENT_TERMINATING_FLOW_IDS = 48,
-
-	ANNOTATION_NAME_IID = 1,
-	ANNOTATION_UINT_VALUE = 3,
-	ANNOTATION_STRING_VALUE_IID = 17,
-
-	INTERNED_IID = 1,
-	INTERNED_TEXT = 2,
-
-	INTERNED_FRAMES = 6,
-	INTERNED_CALLSTACKS = 7,
-	INTERNED_MAPPINGS = 19,
-	FRAME_FUNCTION_NAME_ID = 2,
-	FRAME_MAPPING_ID = 3,
-	FRAME_REL_PC = 4,
-	FRAME_SOURCE_PATH_IID = 5,
-	FRAME_LINE_NUMBER = 6,
-	CALLSTACK_FRAME_IDS = 2,
-	MAPPING_PATH_STRING_IDS = 7,
-
-	TRACK_UUID = 1,
-	TRACK_NAME = 2,
-	TRACK_PROCESS = 3,
-	TRACK_PARENT_UUID = 5,
-	TRACK_COUNTER = 8,
-	TRACK_CHILD_ORDERING = 11,
-	TRACK_SIBLING_ORDER_RANK = 12,
-	PROCESS_PID = 1,
-	PROCESS_NAME = 6,
-	COUNTER_UNIT = 3,
-};
 
 /* A message that is being built, known to fit. */
 struct message {

@@ -8,11 +8,6 @@
 /* The rank of regions: below the states of their goroutine. */
 #define REGIONS_BEHIND 1
 
-/* Tracks whose numbers are made from ids; those of lanes count up from 1. */
-#define TRACKS_ID_MASK ((1ull << 48) - 1)
-#define FIRST_PROCESSOR (1ull << 50)
-#define FIRST_THREAD (2ull << 50)
-
 static const struct {
 	const char *name;
 	enum packet_unit unit;
@@ -149,14 +144,14 @@ static struct track *describe_numbered(struct tracks *t, struct track *track, un
 
 struct track *tracks_processor(struct tracks *t, uint64_t id)
 {
-	return describe_numbered(t, find_numbered(t, &t->processors, FIRST_PROCESSOR, id),
+	return describe_numbered(t, find_numbered(t, &t->processors, TRACKS_FIRST_PROCESSOR, id),
 				 TRACK_PROCESSORS, "P", id);
 }
 
 struct track *tracks_thread(struct tracks *t, uint64_t id)
 {
-	return describe_numbered(t, find_numbered(t, &t->threads, FIRST_THREAD, id), TRACK_THREADS,
-				 "thread ", id);
+	return describe_numbered(t, find_numbered(t, &t->threads, TRACKS_FIRST_THREAD, id),
+				 TRACK_THREADS, "thread ", id);
 }
 
 static void describe_group(struct tracks *t, struct lane_group *group)

@@ -6,8 +6,8 @@
  * ten thousand short ones. A goroutine that is older than the trace, or lives for seconds, gets a
  * track of its own. Tasks share lanes likewise.
  *
- * A lane has two tracks: what its goroutine does, and its regions and logs. The numbers of tracks
- * are never reused. A generation describes the tracks that it uses.
+ * A lane has two tracks: what its goroutine does, and, with the next number, its regions and logs.
+ * The numbers of tracks are never reused. A generation describes the tracks that it uses.
  */
 #ifndef GOTRACE_PERFETTO_TRACKS_H
 #define GOTRACE_PERFETTO_TRACKS_H
@@ -41,6 +41,20 @@ enum {
 
 /* The most groups; a program has fewer start functions. Functions beyond that share one group. */
 #define TRACKS_MOST_GROUPS 4096
+
+/* Tracks whose numbers are made from ids; those of lanes count up from TRACK_FIRST_FREE. */
+#define TRACKS_ID_MASK ((1ull << 48) - 1)
+#define TRACKS_FIRST_PROCESSOR (1ull << 50)
+#define TRACKS_FIRST_THREAD (2ull << 50)
+static inline uint64_t tracks_number_of_thread(uint64_t id)
+{
+	return TRACKS_FIRST_THREAD + (id & TRACKS_ID_MASK);
+}
+/* The track of the states on a lane, by that of its regions. */
+static inline uint64_t tracks_number_of_states(uint64_t regions)
+{
+	return regions - 1;
+}
 
 struct track {
 	uint64_t uuid;

@@ -53,6 +53,8 @@ struct life {
 	uint64_t flow;  /* the flow that ends when it starts; 0: none */
 	uint64_t state; /* the name of the slice that is open */
 	uint64_t first; /* for a goroutine whose stack still comes: the name of its state */
+	uint64_t again; /* the name of the state that the next generation begins again; 0: none */
+	uint64_t stack; /* of its slice */
 	struct lane *lane;
 	struct life *next; /* the next free one */
 	uint32_t labels;   /* a text; 0: none */

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "gotrace/perfetto_reader.h"
 #include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "lib/given.h"
@@ -361,6 +362,10 @@ struct gospect_error *gospect_machine_read(const void *bytes, size_t size,
 
 	if (!m)
 		return error_out(&error_no_memory);
+	if (!err && perfetto_is(bytes, size))
+		err = error_format(
+			ERROR_FAILED,
+			"what the machine did is not read from a Perfetto trace; record a .trace file for it");
 	if (!err)
 		err = trace_reader_create(bytes, size, &reader);
 	if (!err)

@@ -8,6 +8,7 @@
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "gotrace/label_text.h"
+#include "gotrace/perfetto_reader.h"
 #include "lib/cancel_api.h"
 #include "lib/error_api.h"
 #include "lib/give_wakers.h"
@@ -33,7 +34,8 @@ enum gospect_recorded_kind gospect_recorded_kind(const void *bytes, size_t size)
 
 	if (perf_file_is(bytes, size))
 		return GOSPECT_RECORDED_PERF_DATA;
-	if (size >= strlen(trace) && !memcmp(bytes, trace, strlen(trace)))
+	if (perfetto_is(bytes, size) ||
+	    (size >= strlen(trace) && !memcmp(bytes, trace, strlen(trace))))
 		return GOSPECT_RECORDED_TRACE;
 	return GOSPECT_RECORDED_PROFILE;
 }
@@ -326,19 +328,6 @@ static struct error *must_check read_perfdata(const void *bytes, size_t size,
 	return err;
 }
 
-/* One of ours: its first packet has compressed packets (gotrace/perfetto_packets.c). As protobuf it
- * would pass for a profile without samples. */
-static bool is_perfetto(const uint8_t *bytes, size_t size)
-{
-	size_t at = 1;
-
-	if (size < 16 || bytes[0] != 0x0a)
-		return false;
-	while (at < UVARINT_MAX && bytes[at] & 0x80)
-		at++;
-	return bytes[at + 1] == 0x92 && bytes[at + 2] == 0x03;
-}
-
 static struct error *must_check read_any(const void *bytes, size_t size,
 					 const struct gospect_recorded_options *o,
 					 struct profile_file *ret)
@@ -350,10 +339,6 @@ static struct error *must_check read_any(const void *bytes, size_t size,
 				    "GOSPECT_RECORDED_WAKERS needs an execution trace");
 	if (kind == GOSPECT_RECORDED_PERF_DATA)
 		return read_perfdata(bytes, size, o, ret);
-	if (is_perfetto(bytes, size))
-		return error_format(
-			ERROR_CORRUPT,
-			"it is a Perfetto trace; open it in ui.perfetto.dev, or record a .trace file for gospect report");
 	if (o->exe)
 		return error_format(ERROR_USAGE,
 				    "--exe needs a perf.data file; this file is not one");

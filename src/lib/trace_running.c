@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "gotrace/perfetto_reader.h"
+
 struct running_sample {
 	uint64_t key; /* of its goroutine's start function and labels */
 	uint64_t ns;
@@ -58,7 +60,7 @@ struct error *trace_running_read(struct trace_running *r, const void *bytes, siz
 	uint64_t duration;
 	struct error *err;
 
-	if (!trace_reader_has_samples(bytes, size))
+	if (!perfetto_is(bytes, size) && !trace_reader_has_samples(bytes, size))
 		return NULL;
 	err = trace_spans_read(bytes, size, &how, tables, &duration);
 	return err ? err : sort(r);

@@ -6,13 +6,15 @@
 #include "gotrace/trace_reader.h"
 #include "lib/stack.h"
 #include "profile/profile_symbols.h"
+#include "requests/perfetto_spans.h"
 
 /* The words of stacks are numbers of frames, behind the pseudo words. */
 #define FIRST_WORD (STACK_PC_LAST_PSEUDO + 1)
 
-struct error *trace_spans_read(const void *bytes, size_t size,
-			       const struct trace_spans_options *options,
-			       struct span_tables *tables, uint64_t *ret_duration)
+static struct error *must_check read_go(const void *bytes, size_t size,
+					const struct trace_spans_options *options,
+					struct span_tables *tables, uint64_t *ret_duration,
+					bool *ret_truncated)
 {
 	_cleanup_trace_reader_ struct trace_reader *reader = NULL;
 	struct error *err = trace_reader_create(bytes, size, &reader);
@@ -21,13 +23,45 @@ struct error *trace_spans_read(const void *bytes, size_t size,
 		err = spans_read(reader, &options->spans, tables, ret_duration);
 	if (err)
 		return err;
-	if (trace_reader_is_truncated(reader))
-		remark(&options->remark,
-		       "%s is truncated within a generation: the table covers the time before",
-		       options->name);
+	*ret_truncated = trace_reader_is_truncated(reader);
 	if (options->header)
 		snprintf(options->header, 32, "%s", trace_reader_header(reader));
 	return NULL;
+}
+
+static struct error *must_check read_perfetto(const void *bytes, size_t size,
+					      const struct trace_spans_options *options,
+					      struct span_tables *tables, uint64_t *ret_duration,
+					      bool *ret_truncated)
+{
+	_cleanup_perfetto_reader_ struct perfetto_reader *reader = NULL;
+	struct error *err = perfetto_reader_create(bytes, size, &reader);
+
+	if (!err)
+		err = perfetto_spans_read(reader, &options->spans, tables, ret_duration);
+	if (err)
+		return err;
+	*ret_truncated = perfetto_reader_is_truncated(reader);
+	if (options->header)
+		snprintf(options->header, 32, "Perfetto");
+	return NULL;
+}
+
+struct error *trace_spans_read(const void *bytes, size_t size,
+			       const struct trace_spans_options *options,
+			       struct span_tables *tables, uint64_t *ret_duration)
+{
+	bool truncated = false;
+	struct error *err =
+		perfetto_is(bytes, size)
+			? read_perfetto(bytes, size, options, tables, ret_duration, &truncated)
+			: read_go(bytes, size, options, tables, ret_duration, &truncated);
+
+	if (!err && truncated)
+		remark(&options->remark,
+		       "%s is truncated within a generation: the table covers the time before",
+		       options->name);
+	return err;
 }
 
 enum gospect_state span_state(enum trace_status status)

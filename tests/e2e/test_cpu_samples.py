@@ -169,6 +169,19 @@ def test_perfetto_shows_them_as_samples_of_threads(targets, tmp_path):
             assert "main.serve" in functions
     ours = sum(any(name.startswith("main.f") for name in functions) for _, _, functions in trace.samples)
     assert ours > 20 and right >= 0.98 * ours, (ours, right)
+    assert_reported(tmp_path / "t.pftrace", goroutines, ours)
+
+
+def assert_reported(file, goroutines, ours):
+    """Requests ran the functions that they are made of."""
+    rows = json.loads(gospect.run("report", file, "--by", "label:request", "-f", "json", "-n", 0).ok().text)
+    assert {row["name"] for row in rows} == set(goroutines)
+    known = 0
+    for row in rows:
+        spent = {f["func"]: f["samples"] for f in row["running"] if f["func"].startswith("main.")}
+        assert set(spent) <= {"main.f" + row["name"][1:], "main.shared"}, row["running"]
+        known += sum(spent.values())
+    assert known >= 0.98 * ours, (known, ours)
 
 
 def test_without_permission_a_trace_says_so_once_and_goes_on(targets, tmp_path):

@@ -125,6 +125,19 @@ def test_perfetto_shows_the_paths_and_their_arrows(targets, tmp_path):
         assert all(a[2] == b[1] for a, b in itertools.pairwise(segments))
         check_slices(segments, r)
     check_arrows(trace, lanes)
+    check_report(file, requests)
+
+
+def check_report(file, requests):
+    """The same from the file alone. It has no lines."""
+    rows = json.loads(gospect.run("report", file, "--root", r"^main\.handle$", "--critical-path",
+                                  "-f", "json", "-n", 0).ok().text)
+    rows = {row["goroutine"]: row for row in rows}
+    assert set(rows) == {r["goroutine"] for r in requests}
+    for r in requests:
+        path = rows[r["goroutine"]]["critical_path"]
+        check_is_whole(rows[r["goroutine"]], path)
+        assert members(path) == [(p["goroutine"], p["state"]) for p in r["parts"]]
 
 
 def check_slices(segments, r):

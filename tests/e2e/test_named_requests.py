@@ -112,6 +112,7 @@ def test_slices_in_perfetto_and_labels_in_pprof_have_names(named, tmp_path):
     tracks = [t for t in seen.tracks.values() if not (t.parent and (seen.tracks[t.parent].name or "").startswith("critical paths"))]
     names = [name for track in tracks for name, *_ in track.slices if " /" in name and "gospect" not in name]
     assert sorted(names) == sorted(f"{shown['method']} {shown['path']}" for shown in map(as_shown, requests))
+    assert_named(requests, rows_of(tmp_path / "out.pftrace"))
 
     requests = trace(program, "serve http 200 4 6", tmp_path / "out.trace")
     gospect.run("report", tmp_path / "out.trace", "--by", "request", "-o", tmp_path / "p.pb.gz").ok()

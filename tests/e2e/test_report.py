@@ -4,6 +4,7 @@ import collections
 import json
 import pathlib
 import subprocess
+import zlib
 
 import pytest
 
@@ -86,13 +87,21 @@ def test_a_truncated_trace_is_used_as_far_as_it_goes(tmp_path):
     assert any("is truncated within a generation" in line for line in result.words)
 
 
+def perfetto_file(packets):
+    packed = zlib.compress(packets, 0)
+    packet = b"\x92\x03" + bytes([len(packed)]) + packed
+    return b"\x0a" + bytes([len(packet)]) + packet
+
+
 @pytest.mark.parametrize("content, words", [
     (b"", "is empty"),
     (b"go 1.21 trace\0\0\0", "Go 1.21"),
     (b"go 1.99 trace\0\0\0", "newer"),
     (b"hello, this is no profile", "not a pprof profile"),
     (b"\x1f\x8bnot really gzip", "corrupt"),
-    (b"\x0a\x95\x01\x92\x03\x91\x01" + 145 * b"x", "ui.perfetto.dev"),
+    (b"\x0a\x95\x01\x92\x03\x91\x01" + 145 * b"x", "cannot be unpacked"),
+    (perfetto_file(b"\x0a\x02\x50\x07"), "ui.perfetto.dev"),  # a packet of sequence 7
+    (perfetto_file(b"\x0a\x70\x50\x07"), "packets is invalid"),
 ])
 def test_file_that_is_no_profile_is_refused(content, words, tmp_path):
     (tmp_path / "file").write_bytes(content)

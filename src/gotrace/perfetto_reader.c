@@ -19,7 +19,8 @@
 #define UNPACKED_BASE (64ull << 20)
 /* A century. */
 #define LONGEST_NS 3155760000000000000ull
-enum { MAX_FRAMES = 255 };
+/* Names are cut: many small events may have one. */
+enum { MAX_FRAMES = 255, MAX_NAME = 4096 };
 
 /* A field of a message. */
 struct field {
@@ -175,6 +176,8 @@ static void take_text(struct perfetto_reader *r, struct map *map, struct cursor 
 		else if (is_message(&f, INTERNED_TEXT))
 			text = f.bytes;
 	}
+	if (map != &r->texts.details && text.end - text.at > MAX_NAME)
+		text.end = text.at + MAX_NAME;
 	keep(r, map, number, arena_copy(&r->texts.storage, text.at, text.end - text.at));
 }
 
@@ -364,23 +367,30 @@ static void take_event(struct perfetto_reader *r, struct cursor event, struct pe
 
 static void take_sample(struct perfetto_reader *r, struct cursor sample, struct perfetto_item *ret)
 {
-	const struct callstack *stack = NULL;
 	struct field f;
 
 	ret->kind = PERFETTO_SAMPLE;
-	ret->frames = r->frames;
 	while (next_field(&sample, &f)) {
 		if (f.number == SAMPLE_TID)
 			ret->thread = f.value;
 		else if (f.number == SAMPLE_CALLSTACK_IID)
-			stack = (const void *)text_of(&r->texts.stacks, f.value);
+			ret->callstack = (const void *)text_of(&r->texts.stacks, f.value);
 	}
-	for (size_t i = stack ? stack->count : 0; i-- > 0;) {
+}
+
+const struct trace_reader_frame *
+perfetto_reader_frames(struct perfetto_reader *r, const struct callstack *stack, size_t *ret_count)
+{
+	size_t count = 0;
+
+	for (size_t i = stack->count; i-- > 0;) {
 		const void *frame = text_of(&r->texts.frames, stack->frames[i]);
 
 		if (frame)
-			memcpy(&r->frames[ret->frame_count++], frame, sizeof(*r->frames));
+			memcpy(&r->frames[count++], frame, sizeof(*r->frames));
 	}
+	*ret_count = count;
+	return r->frames;
 }
 
 static void take_track(struct perfetto_reader *r, struct cursor descriptor,

@@ -19,6 +19,8 @@
 
 enum perfetto_kind { PERFETTO_TRACK, PERFETTO_EVENT, PERFETTO_SAMPLE };
 
+struct callstack;
+
 struct perfetto_item {
 	enum perfetto_kind kind;
 	uint64_t ns; /* since the trace began; of an event or a sample */
@@ -33,10 +35,11 @@ struct perfetto_item {
 	enum packet_argument about; /* with number `id`; 0: none */
 	uint64_t id;
 	uint64_t flow_from;
-	bool is_past;    /* belongs to a path through the past, not to this time */
-	uint64_t thread; /* of a sample */
-	const struct trace_reader_frame *frames; /* of a sample, innermost first */
-	size_t frame_count;
+	bool is_past; /* belongs to a path through the past, not to this time */
+	/* Of a sample: its thread, and its stack, which is the same pointer for the same stack of a
+	 * generation; NULL: it is not known. */
+	uint64_t thread;
+	const struct callstack *callstack;
 };
 
 struct perfetto_reader;
@@ -49,12 +52,17 @@ struct error *perfetto_reader_create(const void *bytes, size_t size,
 				     struct perfetto_reader **ret) must_check;
 void perfetto_reader_destroy(struct perfetto_reader *reader);
 
-/* The next item; false in *ret_more: the end. Its texts and frames are valid until the next item.
+/* The next item; false in *ret_more: the end. Its texts are valid until the next generation.
  */
 struct error *perfetto_reader_next(struct perfetto_reader *reader, struct perfetto_item *ret,
 				   bool *ret_more) must_check;
 
-/* Changes when texts become invalid. */
+/* The frames of a sample's stack, innermost first. Valid until the next call. */
+const struct trace_reader_frame *perfetto_reader_frames(struct perfetto_reader *reader,
+							const struct callstack *callstack,
+							size_t *ret_count);
+
+/* Changes when texts and stacks become invalid. */
 uint64_t perfetto_reader_generation(const struct perfetto_reader *reader);
 /* Whether the file ends within a piece, which was left out. */
 bool perfetto_reader_is_truncated(const struct perfetto_reader *reader);

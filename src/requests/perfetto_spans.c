@@ -17,7 +17,7 @@
 #include "gotrace/perfetto_tracks.h"
 
 /* MAX_REGIONS: the most open regions of a lane that are told apart. */
-enum { MAX_FRAMES = 255, MAX_REGIONS = 64 };
+enum { MAX_FRAMES = 255, MAX_REGIONS = 64, MAX_FACTS = 4096 };
 
 /* A goroutine. */
 struct life {
@@ -56,8 +56,8 @@ struct filling {
 	struct map tracks; /* number -> struct lane_track * */
 	struct map lives;  /* goid -> struct life * */
 	struct map stacks; /* of this generation: a text -> its stack + 1 */
-	struct map
-		states; /* likewise: a name of a slice -> enum trace_status, and its reason << 3 */
+	struct map states; /* likewise: a slice's name -> enum trace_status, and its reason << 3 */
+	struct map texts;  /* likewise: a text -> its number */
 	uint64_t generation;
 	struct arena storage;
 	struct ids left; /* at left_ns */
@@ -67,6 +67,7 @@ struct filling {
 	uint64_t lists; /* so far */
 	uint64_t open;  /* spans */
 	uint64_t now;
+	uint64_t nowhere; /* a value, when there is no memory */
 	struct error *error;
 };
 
@@ -78,9 +79,33 @@ static uint32_t checked(struct filling *f, uint32_t number)
 	return 0;
 }
 
+/* The place of a pointer's value in a map; without memory one that nobody reads. */
+static uint64_t *value_of(struct filling *f, struct map *map, const void *pointer)
+{
+	uint64_t *place = map_at(map, (uintptr_t)pointer);
+
+	if (!place)
+		f->error = f->error ?: &error_no_memory;
+	f->nowhere = 0;
+	return place ? place : &f->nowhere;
+}
+
+static uint32_t intern_new(struct filling *f, const char *t)
+{
+	return checked(f, intern_string(&f->tables->texts, t));
+}
+
+/* A text of the reader's is hashed once in a generation: many small events may have it. */
 static uint32_t text(struct filling *f, const char *t)
 {
-	return checked(f, intern_string(&f->tables->texts, t ? t : ""));
+	uint64_t *place;
+
+	if (!t || !*t)
+		return 0;
+	place = value_of(f, &f->texts, t);
+	if (!*place)
+		*place = intern_new(f, t);
+	return *place;
 }
 
 static uint32_t add_frame(struct filling *f, struct span_frame frame)
@@ -126,12 +151,11 @@ static uint32_t parse_stack(struct filling *f, const char *stack)
 /* A stack is parsed once in a generation: a small slice may have a large one. */
 static uint32_t stack_of(struct filling *f, const char *stack)
 {
-	uint64_t *place = stack ? map_at(&f->stacks, (uintptr_t)stack) : NULL;
+	uint64_t *place;
 
-	if (!place) {
-		f->error = f->error ?: (stack ? &error_no_memory : NULL);
+	if (!stack)
 		return 0;
-	}
+	place = value_of(f, &f->stacks, stack);
 	if (!*place)
 		*place = parse_stack(f, stack) + 1ull;
 	return *place - 1;
@@ -152,12 +176,8 @@ static uint64_t parse_state(struct filling *f, const char *name)
 
 static void set_state(struct filling *f, struct span *span, const char *name)
 {
-	uint64_t *place = map_at(&f->states, (uintptr_t)name);
+	uint64_t *place = value_of(f, &f->states, name);
 
-	if (!place) {
-		f->error = f->error ?: &error_no_memory;
-		return;
-	}
 	if (!*place)
 		*place = parse_state(f, name);
 	span->state = (enum trace_status)(*place & 7);
@@ -280,6 +300,7 @@ static void check_generation(struct filling *f)
 	f->generation = generation;
 	map_release(&f->stacks);
 	map_release(&f->states);
+	map_release(&f->texts);
 	if (f->open)
 		return;
 	f->paused_ns = f->now;
@@ -304,7 +325,7 @@ static void begin_life(struct filling *f, struct life *life, uint64_t g, const c
 	*life = (struct life){.span = {.g = g,
 				       .begin = begin,
 				       .start = *start ? text(f, start) : 0,
-				       .stack = *start ? parse_stack(f, start) : 0}};
+				       .stack = *start ? stack_of(f, start) : 0}};
 }
 
 /* Nothing was between its spans, or only the end of a generation. */
@@ -468,12 +489,14 @@ static void take_fact(struct filling *f, struct life *life, const char *line)
 	struct span_facts *facts = &life->span.facts;
 	_cleanup_strbuf_ struct strbuf value = STRBUF_INIT;
 
+	if (strnlen(line, MAX_FACTS) == MAX_FACTS)
+		return;
 	if (label_text_find(line, "method", &value))
 		facts->request = text(f, line);
 	else if (label_text_find(line, "route", &value))
-		facts->route = text(f, value.data);
+		facts->route = intern_new(f, value.data);
 	else if (label_text_find(line, "status", &value))
-		facts->status = facts->status ?: text(f, value.data);
+		facts->status = facts->status ?: intern_new(f, value.data);
 	else
 		return;
 	f->error = f->error ?: (value.failed ? &error_no_memory : NULL);
@@ -551,26 +574,47 @@ static void take_thread(struct lane_track *track, const struct perfetto_item *it
 		track->goroutine = parse_goroutine(item->name, &start);
 }
 
+static uint32_t make_callstack(struct filling *f, const struct callstack *callstack)
+{
+	uint32_t frames[MAX_FRAMES];
+	size_t count;
+	const struct trace_reader_frame *from =
+		perfetto_reader_frames(f->reader, callstack, &count);
+
+	for (size_t i = 0; i < count; i++)
+		frames[i] = add_frame(f, (struct span_frame){text(f, from[i].function),
+							     text(f, from[i].file), from[i].line});
+	return add_stack(f, frames, count);
+}
+
+static uint32_t callstack_of(struct filling *f, const struct callstack *callstack)
+{
+	uint64_t *place;
+
+	if (!callstack)
+		return 0;
+	place = value_of(f, &f->stacks, callstack);
+	if (!*place)
+		*place = make_callstack(f, callstack) + 1ull;
+	return *place - 1;
+}
+
 static void take_sample(struct filling *f, const struct perfetto_item *item)
 {
 	const struct lane_track *thread = known_track(f, tracks_number_of_thread(item->thread));
 	struct life *life = thread ? known_life(f, thread->goroutine) : NULL;
-	uint32_t frames[MAX_FRAMES];
+	uint32_t stack = callstack_of(f, item->callstack);
 	struct span span;
+	size_t count;
 
-	if (!life || !f->options->samples || life->span.state != TRACE_RUNNING ||
-	    !item->frame_count)
+	if (!life || !f->options->samples || life->span.state != TRACE_RUNNING || !stack)
 		return;
-	for (size_t i = 0; i < item->frame_count; i++)
-		frames[i] = add_frame(f, (struct span_frame){text(f, item->frames[i].function),
-							     text(f, item->frames[i].file),
-							     item->frames[i].line});
 	give_last(f, life);
 	span = life->span;
 	span.begin = span.end = f->now;
 	span.moment = SPAN_SAMPLE;
-	span.stack = add_stack(f, frames, item->frame_count);
-	span.function = text(f, item->frames[0].function);
+	span.stack = stack;
+	span.function = span_frame(f->tables, *span_stack(f->tables, stack, &count)).function;
 	give(f, &span);
 }
 
@@ -662,6 +706,7 @@ static void filling_free(struct filling *f)
 	map_release(&f->tracks);
 	map_release(&f->stacks);
 	map_release(&f->states);
+	map_release(&f->texts);
 	free(f->left.items);
 	free(f->paused.items);
 	arena_release(&f->storage);

@@ -155,7 +155,7 @@ static enum MHD_Result answer_alone(struct front *f, struct serve_exchange *x,
 
 	if (!past && r->kind != SERVE_SCRIPT)
 		return respond_error(x, MHD_HTTP_NOT_FOUND,
-				     "no history: the first 16 processes have one, from some "
+				     "no history: the first 64 processes have one, from some "
 				     "seconds after the start of gospect on");
 	if (r->kind == SERVE_SCRIPT)
 		strbuf_adds(&text, serve_hour_script);

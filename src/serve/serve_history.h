@@ -8,10 +8,10 @@
 
 #include "base/strbuf.h"
 #include "serve/serve_answer.h"
+#include "serve/serve_store.h"
 
 #define SERVE_HISTORY_BEATS 360
 #define SERVE_HISTORY_SECONDS 3600
-#define SERVE_HISTORY_MOST 16
 
 /* What a worker sends that is no answer to a client. */
 struct serve_feed {

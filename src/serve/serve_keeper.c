@@ -25,7 +25,7 @@
 
 /* Workers at once: all, and those of one process. */
 #define MOST_WORKERS 24
-#define MOST_WATCHERS 16
+#define MOST_WATCHERS SERVE_HISTORY_MOST
 #define MOST_OF_PROCESS 12
 /* How much longer than it was asked to take a worker may live. */
 #define PATIENCE_SECONDS 300

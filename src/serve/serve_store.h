@@ -13,6 +13,8 @@
 
 #include "base/strbuf.h"
 
+/* Processes that have one. */
+#define SERVE_HISTORY_MOST 64
 #define SERVE_STORE_PROFILES 360
 #define SERVE_STORE_BYTES (4u << 20)
 

@@ -10,10 +10,12 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.parse
+import urllib.request
 
 import pytest
 
-from lib import golang, gospect, gotrace, pprof, process, rawprofile
+from lib import golang, gospect, gotrace, pprof, process, rawprofile, real_programs, traceback
 from lib.served import Served
 
 KINDS = ("heap", "allocs", "block", "mutex", "goroutine")
@@ -262,6 +264,58 @@ def test_metrics_count_the_requests(server, scraped):
         assert re.fullmatch(r'# (HELP|TYPE) gospect_\w+ .+|gospect_\w+({(\w+="[^"]*",?)+})? \d+(\.\d+)?', line), line
 
 
+PROMETHEUS = """
+global: {scrape_interval: 1s}
+scrape_configs:
+- job_name: gospect
+  static_configs: [{targets: ["%s"]}]
+"""
+
+
+@contextlib.contextmanager
+def prometheus(folder, target):
+    """Prometheus itself, which scrapes this every second; yields a function that asks it."""
+    try:
+        binary = real_programs.build("prometheus")
+    except real_programs.Unavailable as error:
+        pytest.skip(str(error)[:300])
+    (folder / "prometheus.yml").write_text(PROMETHEUS % target)
+    address = f"127.0.0.1:{real_programs.free_port()}"
+    running = subprocess.Popen([binary, f"--config.file={folder}/prometheus.yml", f"--web.listen-address={address}",
+                                f"--storage.tsdb.path={folder}/data"], stderr=subprocess.DEVNULL)
+
+    def ask(query):
+        """The value of the one series that there is; None: there is none."""
+        with contextlib.suppress(OSError), urllib.request.urlopen(
+                f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}", timeout=10) as answer:
+            found = json.load(answer)["data"]["result"]
+            assert len(found) <= 1, found
+            return float(found[0]["value"][1]) if found else None
+        return None
+    try:
+        yield ask
+    finally:
+        running.kill()
+        running.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.time_limit(900)
+def test_prometheus_scrapes_the_metrics(targets, tmp_path):
+    """What it has then is what the program says of itself."""
+    program = targets.start("states", golang.NEWEST, args=("-only", "chan", "-extra", "100"))
+    own = traceback.parse(program.stack())
+    with Served("-p", program.pid) as server, prometheus(tmp_path, server.host) as ask:
+        process.wait_until(lambda: ask('up{job="gospect"}') == 1, 60, "the first scrape")
+        waiting = f'gospect_goroutine_seconds_total{{pid="{program.pid}",state="waiting"}}'
+        watched = f'gospect_observed_seconds_total{{pid="{program.pid}"}}'
+        process.wait_until(lambda: (ask(f"max_over_time({watched}[1m])") or 0) > 20, 60, "two looks")
+        # The runtime's own goroutines count, too.
+        assert len(own) <= ask(f'gospect_goroutines{{pid="{program.pid}"}}') <= len(own) + 10
+        assert len(own) - 5 <= ask(f"increase({waiting}[30s]) / on(pid) increase({watched}[30s])") <= len(own) + 10
+        assert ask("gospect_build_info") == 1
+
+
 def test_the_last_hour_has_goroutines_by_state(server, scraped):
     def totals():
         text = server.ok("/metrics").decode()
@@ -334,7 +388,7 @@ shift
 
 
 def test_each_process_of_the_host_has_its_last_hour():
-    """A host of its own: of the processes of tests only the first 16 would have an hour."""
+    """A host of its own: of the processes of tests only the first 64 would have an hour."""
     host = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", HOST, "sh", golang.build("kept", golang.NEWEST))
     with Served(prefix=host) as server:
         def served():
@@ -345,6 +399,50 @@ def test_each_process_of_the_host_has_its_last_hour():
             process.wait_until(lambda: 'data-beats="1' in server.ok(f"/{pid}/").decode(), 20, "the first second")
             assert f'src="/{pid}/hour.svg"' in server.ok("/").decode()
         server.stop(signal.SIGKILL)
+
+
+def tree(pid):
+    """A process and all below it."""
+    found = [pid]
+    for one in found:
+        for thread in os.listdir(f"/proc/{one}/task"):
+            found += map(int, pathlib.Path(f"/proc/{one}/task/{thread}/children").read_text().split())
+    return found
+
+
+def proportional_bytes(pids):
+    """Each page that several have as a part."""
+    found = [re.search(r"^Pss: +(\d+)", pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M) for pid in pids]
+    return sum(int(match[1]) << 10 for match in found)
+
+
+def cpu_seconds(pids):
+    return sum(int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]) for pid in pids) / 1e9
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.time_limit(300)
+def test_fifty_processes_have_a_last_hour():
+    binary = golang.build("states", golang.NEWEST)
+    programs = [process.Program(binary, "-only", "chan", "-extra", "2000") for _ in range(50)]
+    try:
+        with Served(*(arg for p in programs for arg in ("-p", p.pid))) as server:
+            def watched():
+                return [p for p in programs if server.get(f"/{p.pid}/range?format=pprof&seconds=600").status == 200]
+            process.wait_until(lambda: len(watched()) == 50, 120, "all")
+            pids = tree(server.process.pid)
+            before, began = cpu_seconds(pids), time.monotonic()
+            time.sleep(30)
+            share = (cpu_seconds(pids) - before) / (time.monotonic() - began)
+            size = proportional_bytes(pids)
+            print(f"{share:.2%} of a core, {size / 1e6:.0f} MB")
+            assert share < 0.05 and size < 250e6
+            found = pprof.parse(server.ok(f"/{programs[-1].pid}/range?format=pprof&seconds=20"))
+            assert found.time_in("main.waitForChannel") == pytest.approx(2000 * found.duration_ns, rel=0.02)
+    finally:
+        for program in programs:
+            program.stop()
 
 
 def test_children_are_served_also_those_that_come_later(tmp_path):

@@ -1,5 +1,6 @@
 """gospect push to servers made of the protocols' own code: Pyroscope's connect service, OpenTelemetry's pdata over
-HTTP and gRPC, grpc-go for Parca. What arrives is what the programs say of themselves."""
+HTTP and gRPC, grpc-go for Parca; and by way of a whole OpenTelemetry collector. What arrives is what the programs say
+of themselves."""
 
 import base64
 import json
@@ -10,6 +11,7 @@ import pytest
 
 from lib import golang, gospect, grpc, pprof, traceback
 from lib.process import Program
+from lib.real_programs import free_port
 
 SECONDS = 4
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -22,6 +24,37 @@ def receiver(tmp_path_factory):
     folder = tmp_path_factory.mktemp("received")
     program = Program(grpc.program("receiver"), folder)
     program.folder, program.urls = folder, json.loads(program.ask("urls"))
+    yield program
+    program.assert_well()
+    program.stop()
+
+
+COLLECTOR = """
+receivers:
+  otlp:
+    protocols:
+      http: {endpoint: "127.0.0.1:%d"}
+      grpc: {endpoint: "127.0.0.1:%d"}
+exporters:
+  otlphttp:
+    endpoint: %s
+    sending_queue: {enabled: false}
+    retry_on_failure: {enabled: false}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines:
+    profiles: {receivers: [otlp], exporters: [otlphttp]}
+"""
+
+
+@pytest.fixture(scope="module")
+def collector(receiver, tmp_path_factory):
+    """OpenTelemetry's own, which answers when what it got has arrived at the receiver."""
+    config = tmp_path_factory.mktemp("collector") / "config.yaml"
+    http, grpc_port = free_port(), free_port()
+    config.write_text(COLLECTOR % (http, grpc_port, receiver.urls["otlp"]))
+    program = Program(grpc.program("collector"), config)
+    program.urls = {"collector": f"http://127.0.0.1:{http}", "collector-grpc": f"grpc://127.0.0.1:{grpc_port}"}
     yield program
     program.assert_well()
     program.stop()
@@ -67,10 +100,11 @@ def test_pprof_files_arrive_with_their_labels(receiver, states, tmp_path, kind):
     assert all(re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", key) for key in labels)
 
 
-@pytest.mark.parametrize("way", ["otlp", "otlp-grpc"])
-def test_opentelemetry_takes_profiles_attributes_and_links(receiver, states, tmp_path, way):
+@pytest.mark.parametrize("way", ["otlp", "otlp-grpc", "collector", "collector-grpc"])
+def test_opentelemetry_takes_profiles_attributes_and_links(receiver, collector, states, tmp_path, way):
     own = traceback.parse(states.stack())
-    requests = pushed(receiver, tmp_path, "otlp", receiver.urls[way], states.pid, receiver.pid)
+    url = {**receiver.urls, **collector.urls}[way]
+    requests = pushed(receiver, tmp_path, "otlp", url, states.pid, receiver.pid)
     of_states = [r for r in requests if r["resource"]["process.pid"] == states.pid]
     resource = of_states[0]["resource"]
     assert resource["service.name"] == "states" and resource["team"] == "a/b"

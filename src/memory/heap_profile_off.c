@@ -19,7 +19,7 @@ struct error *heap_profile_off(const struct image *img)
 	if (!heap_profile_is_kept(img))
 		return error_format(
 			ERROR_FAILED,
-			"the program keeps no heap profile: nothing in it asks for one, so the Go linker turned it off; import runtime/pprof or net/http/pprof in it");
+			"the program keeps no heap profile: nothing in it asks for one, so the Go linker turned it off; import net/http/pprof in it, or have it call pprof.WriteHeapProfile");
 	return error_format(
 		ERROR_FAILED,
 		"the program keeps no heap profile: runtime.MemProfileRate is 0 in it; leave it at its default of 524288");

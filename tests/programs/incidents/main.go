@@ -25,6 +25,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	_ "net/http/pprof" // without it the program keeps no heap profile
 	"strconv"
 	"strings"
 	"sync"

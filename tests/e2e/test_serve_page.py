@@ -44,7 +44,12 @@ def test_dragging_selects_a_time_and_leads_to_its_flame_graph(targets):
     program = targets.start("states", golang.NEWEST, args=("-only", "chan", "-extra", "10"))
     with Served("-p", program.pid) as server, browser() as driver:
         page = f"/{program.pid}/"
-        wait_until(lambda: server.ok(page).decode().count(";") > 3, 60, "three looks")
+
+        def looks():
+            found = re.search(r' data-beats="([^"]*)"', server.get(page).data.decode())
+            return found[1].count(";") if found else 0
+
+        wait_until(lambda: looks() >= 3, 60, "three looks")
         began = time.time()
         driver.get(server.url.rstrip("/") + page)
         drag(driver, 60, 0)

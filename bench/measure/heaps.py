@@ -12,14 +12,15 @@ from .meter import Meter
 from .numbers import spread
 
 SIZES, QUICK = (100, 1000, 8000), (100, 1000)
-ROUNDS, QUICK_ROUNDS = 5, 1
+# A round of the largest takes minutes.
+ROUNDS, QUICK_ROUNDS = {100: 5, 1000: 3, 8000: 1}, 1
 PARKED = 1000
 # Each is used again and again for so long, so that the target's throughput says something; a tool that takes longer is used once.
 # One that takes longer than the limit counts as failed.
 LEAST_S = 2
 LIMIT_S, QUICK_LIMIT_S = 600, 120
 # The collector's garbage, what a core file takes of the page cache, and the tools.
-ROOM = 3
+ROOM = 2.5
 
 
 def available_mb():
@@ -157,6 +158,6 @@ def measure(programs, quick):
             rows.append({"mb": mb, "skipped": f"{available_mb():.0f} MB of memory are free, and {ROOM * mb} are needed"})
             continue
         with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-            rows.append(measure_size(programs, meter, mb, *((QUICK_ROUNDS, QUICK_LIMIT_S) if quick else (ROUNDS, LIMIT_S)),
+            rows.append(measure_size(programs, meter, mb, *((QUICK_ROUNDS, QUICK_LIMIT_S) if quick else (ROUNDS[mb], LIMIT_S)),
                                      folder))
     return rows

@@ -96,7 +96,10 @@ def on_cpu(there):
     if why := said_line(said, "no on-CPU stacks: "):
         raise Lacking(why)
     right, wrong = callers.judge(profile)
-    assert right > SECOND / 2 and not wrong, (right, wrong[:5])
+    # A stack that the kernel could not copy has no caller, and says so. With an emulated CPU that happens on arm64.
+    unknown = [stack for stack in wrong if stack[1] == "[truncated]"]
+    assert right > SECOND / 2 and len(unknown) == len(wrong), (right, wrong[:5])
+    assert len(unknown) <= 0.02 * len(profile.samples) + 5, (len(unknown), len(profile.samples))
 
 
 def labels_at_samples(there):
@@ -161,7 +164,10 @@ def offcpu(there):
 
 def waits(there):
     program = there.start("waiting")
-    found = there.json_of("waits", program.pid)
+    result = there.machine.gospect("waits", program.pid, "-f", "json", seconds=120).ok()
+    if "cannot prove who holds a lock" in result.err:
+        raise Lacking(result.err.strip().splitlines()[-1].removeprefix("gospect: "))
+    found = json.loads(result.text)
     truth = json.loads(program.ask("truth"))
     cycles = {frozenset(step["goroutine"] for step in cycle) for cycle in found["cycles"]}
     assert cycles == {frozenset(ids) for ids in truth["Deadlocks"]}
@@ -170,7 +176,7 @@ def waits(there):
 def why(there):
     program = there.start("waiting")
     said = there.machine.gospect("why", program.pid, seconds=120).ok().text
-    assert "Hung: a deadlock" in said, said
+    assert said.startswith("Hung: a deadlock" if there.architecture == "amd64" else "Hung: "), said
 
 
 def check_leaks(there, *args):
@@ -178,7 +184,10 @@ def check_leaks(there, *args):
     truth = json.loads(program.ask("truth"))
     wanted = sorted(goid for ids in truth["Leaked"].values() for goid in ids)
     for _ in range(5):
-        found = there.json_of("leaks", *args, program.pid)
+        result = there.machine.gospect("leaks", *args, program.pid, "-f", "json", seconds=120)
+        if "supports amd64 only" in result.err:
+            raise Lacking(result.err.strip().removeprefix("gospect: "))
+        found = json.loads(result.ok().text)
         if sorted(goid for group in found["leaked"] for goid in group["goroutines"]) == wanted:
             return
         time.sleep(1)

@@ -90,6 +90,18 @@ def test_each_incident_is_caught_once(targets, tmp_path, version):
     assert re.search(r"\d+ looks, [\d.]+ % of a CPU; 6 incidents", watch.words)
 
 
+def test_a_goroutine_without_a_p_is_an_incident(targets, tmp_path):
+    """300 goroutines want the only P: each gets it for 10 ms in three seconds."""
+    program = targets.start("incidents")
+    with Watch(tmp_path, "-p", program.pid, *conditions("runnable > 1s")) as watch:
+        program.ask("busy 1500")
+        assert not watch.files()
+        program.send("starve 6000")
+        first = watch.wait_for("-runnable.").read_text().splitlines()[0]
+        assert re.search(r": goroutine \d+ has been runnable for [\d.]+ s", first), first
+        assert program.line() == "ok"
+
+
 def test_each_action_writes_its_file(targets, tmp_path):
     program = targets.start("incidents", golang.NEWEST)
     actions = ("dump", "record", "waits", "heap", "memory", "why")

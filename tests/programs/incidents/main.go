@@ -7,6 +7,7 @@
 //	served       how many of these it has served
 //	lock MS      a goroutine waits so long for a lock that another holds
 //	busy MS      six goroutines want the only P for so long
+//	starve MS    300 goroutines do: each waits for seconds
 //	spawn N      N goroutines wait, then end
 //	hold N       N goroutines wait in main.held, until
 //	release      lets them end
@@ -82,10 +83,10 @@ func lock(d time.Duration) {
 	done.Wait()
 }
 
-func busy(d time.Duration) {
+func busy(d time.Duration, n int) {
 	before := runtime.GOMAXPROCS(1)
 	var all sync.WaitGroup
-	for i := 0; i < 6; i++ {
+	for i := 0; i < n; i++ {
 		all.Add(1)
 		go func() {
 			for end := time.Now().Add(d); time.Now().Before(end); {
@@ -148,7 +149,9 @@ func obey(words []string, url string) {
 	case "lock":
 		lock(d)
 	case "busy":
-		busy(d)
+		busy(d, 6)
+	case "starve":
+		busy(d, 300)
 	case "spawn":
 		spawn(n)
 	case "hold":

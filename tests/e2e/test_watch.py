@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lib import golang, gospect
+from lib import golang, gospect, pprof
 from lib.params import every_version
 from lib.process import wait_until
 
@@ -111,14 +111,22 @@ def test_each_action_writes_its_file(targets, tmp_path):
         watch.wait_for(".why.")
         program.ask("release")
     files = {NAME.match(path.name)[4]: path for path in watch.files()}
-    assert files.keys() == set(actions) - {"heap"}
-    assert "heap: the program keeps no heap profile" in watch.words
+    assert files.keys() == set(actions)
+    assert pprof.read(files["heap"]).samples
     stems = {path.name.split(".")[0] for path in files.values()}
     assert len(stems) == 1
     for action in ("dump", "waits", "memory", "why"):
         text = files[action].read_text()
         assert text.startswith(f"gospect watch, process {program.pid}: there are 20")
     assert "<html" in files["record"].read_text()[:1000]
+
+
+def test_an_action_that_fails_leaves_the_others(targets, tmp_path):
+    program = targets.start("states", golang.NEWEST)
+    with Watch(tmp_path, program.pid, *conditions("goroutines > 10"), "--do", "heap", "--do", "dump") as watch:
+        watch.wait_for(".dump.")
+    assert [NAME.match(path.name)[4] for path in watch.files()] == ["dump"]
+    assert "heap: the program keeps no heap profile" in watch.words
 
 
 def test_only_the_last_incidents_are_kept_and_the_condition_rests(targets, tmp_path):

@@ -230,7 +230,9 @@ def watch(there):
     program = there.start("incidents")
     there.machine.run(f"""
         gospect watch -p {program.pid} --interval 0.2 --when 'goroutines > 500' -o w 2>watch.err & watcher=$!
-        sleep 2; {program.sending('hold 600')}; sleep 4; kill -INT $watcher; wait $watcher""", 60)
+        sleep 2; {program.sending('hold 600')}
+        for second in $(seq 30); do ls w-*dump.txt 2>/dev/null && break; sleep 1; done
+        kill -INT $watcher; wait $watcher""", 90)
     found = [path.name for path in there.machine.folder.glob("w-*")]
     assert len(found) == 1 and "goroutines" in found[0], (found, there.file("watch.err").read_text())
 

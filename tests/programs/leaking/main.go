@@ -95,8 +95,14 @@ func selectTwo() {
 	}
 }
 
+// A lockOfItsOwn is large enough to share its memory with no other object, as a sync.Mutex does.
+type lockOfItsOwn struct {
+	sync.Mutex
+	_ [16]byte
+}
+
 func mutex() {
-	mu := new(sync.Mutex)
+	mu := new(lockOfItsOwn)
 	mu.Lock()
 	leaked("mutex")
 	mu.Lock()
@@ -124,7 +130,7 @@ func waitGroup() {
 }
 
 func cond() {
-	c := sync.NewCond(new(sync.Mutex))
+	c := sync.NewCond(new(lockOfItsOwn))
 	c.L.Lock()
 	leaked("cond")
 	c.Wait()

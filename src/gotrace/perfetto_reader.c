@@ -614,7 +614,7 @@ struct error *perfetto_reader_create(const void *bytes, size_t size, struct perf
 	if (!r)
 		return &error_no_memory;
 	r->file = cursor_of(bytes, size, "the trace");
-	r->piece = cursor_of(NULL, 0, "the trace");
+	r->piece = cursor_of("", 0, "the trace");
 	r->unpacked_left = UNPACKED_BASE + UNPACKED_PER_BYTE * (uint64_t)size;
 	*ret = r;
 	return NULL;

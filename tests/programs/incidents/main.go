@@ -24,9 +24,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	_ "net/http/pprof" // without it the program keeps no heap profile
 	"os"
 	"runtime"
-	_ "net/http/pprof" // without it the program keeps no heap profile
 	"strconv"
 	"strings"
 	"sync"
@@ -85,11 +85,12 @@ func lock(d time.Duration) {
 
 func busy(d time.Duration, n int) {
 	before := runtime.GOMAXPROCS(1)
+	end := time.Now().Add(d)
 	var all sync.WaitGroup
 	for i := 0; i < n; i++ {
 		all.Add(1)
 		go func() {
-			for end := time.Now().Add(d); time.Now().Before(end); {
+			for time.Now().Before(end) {
 			}
 			all.Done()
 		}()

@@ -20,7 +20,7 @@ ROUNDS = int(os.environ.get("ROUNDS", in_full(2, 1)))
 # What reads what: an ELF file and its build information (buildinfo, layout), function tables, DWARF
 # types, variables and call frames, core files and their notes, recordings, traces, raw dumps, memory.
 TARGETS = ("buckets", "buildinfo", "core", "dominators", "dwarf", "fixture", "go_trace", "heap", "labels", "layout",
-           "stale_agent", "liar", "objects", "own_files", "pclntab", "perfdata", "probe_sites", "pprof", "raw", "rings", "stacks",
+           "stale_agent", "liar", "objects", "own_files", "pclntab", "perfdata", "perfetto", "probe_sites", "pprof", "raw", "rings", "stacks",
            "types", "waits")
 # Capstone keeps 2 KB for an instruction, which may be of one byte; of a function 64 KB are decoded.
 BYTES = {"probe_sites": 3072}

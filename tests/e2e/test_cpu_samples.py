@@ -178,8 +178,8 @@ def assert_reported(file, goroutines, ours):
     assert {row["name"] for row in rows} == set(goroutines)
     known = 0
     for row in rows:
-        spent = {f["func"]: f["samples"] for f in row["running"] if f["func"].startswith("main.")}
-        assert set(spent) <= {"main.f" + row["name"][1:], "main.shared"}, row["running"]
+        spent = {f["func"]: f["samples"] for f in row["running"] if re.fullmatch(r"main\.(f\d|shared|used)", f["func"])}
+        assert set(spent) <= {"main.f" + row["name"][1:], "main.shared", "main.used"}, row["running"]
         known += sum(spent.values())
     assert known >= 0.98 * ours, (known, ours)
 

@@ -83,6 +83,8 @@ bool report_has_bytes(const struct report_file *file);
 const char *report_bytes(uint64_t bytes, char text[static 16]);
 /* "12.3 s", "45 ms": at most 8 characters. */
 const char *report_time(uint64_t ns, char text[static 16]);
+/* Adds a place, "FUNCTION:LINE"; of a Perfetto trace no line is known. */
+void report_add_place(struct strbuf *line, const char *function, int number);
 /* Adds how long a wait had lasted before the trace, if a minute or longer, as the runtime does. */
 void report_add_before(struct strbuf *line, uint64_t waited_ns);
 

@@ -563,7 +563,14 @@ static struct error *write_starts(const struct report_ask *ask, const struct rep
 	if (ask->json)
 		return report_write_json(file, &ask->table, out);
 	err = report_write_table(file, &ask->table, out);
-	return err ? err : report_write_machine(file, REPORT_MACHINE_SHORT, 0, out);
+	if (err)
+		return err;
+	err = report_write_machine(file, REPORT_MACHINE_SHORT, 0, out);
+	if (!err || err->code != ERROR_FAILED)
+		return err;
+	/* A Perfetto trace is read without that part. */
+	error_destroy(err);
+	return NULL;
 }
 
 static struct error *write_trace(struct report_ask *ask, struct report_file *file, FILE *out)

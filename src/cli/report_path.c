@@ -101,9 +101,10 @@ static void print_group(const struct group *g, uint64_t whole, FILE *out)
 
 	strbuf_addf(&line, "%*s %9s  %5.1f%%  %s", indent(out), "", report_time(g->ns, time),
 		    whole ? 100.0 * g->ns / whole : 0, does(s));
-	if (g->frame)
-		strbuf_addf(&line, "%s %s:%d", s->state == GOSPECT_RUNNING ? " until" : " in",
-			    name_of(g->frame->function, out), g->frame->line);
+	if (g->frame) {
+		strbuf_adds(&line, s->state == GOSPECT_RUNNING ? " until " : " in ");
+		report_add_place(&line, name_of(g->frame->function, out), g->frame->line);
+	}
 	if (s->depth && g->several)
 		strbuf_addf(&line, ", goroutines of %s", name_of(s->function, out));
 	else if (s->depth)

@@ -70,9 +70,10 @@ static void print_places(const struct gospect_request *r, FILE *out)
 		printed++;
 		strbuf_addf(&line, "%*s %9s  %s", place_indent(out), "", report_time(p->ns, time),
 			    *p->wait_reason ? p->wait_reason : gospect_state_name(p->state));
-		if (frame && *frame->function)
-			strbuf_addf(&line, " in %s:%d", function_name(frame->function, out),
-				    frame->line);
+		if (frame && *frame->function) {
+			strbuf_adds(&line, " in ");
+			report_add_place(&line, function_name(frame->function, out), frame->line);
+		}
 		if (p->count > 1)
 			strbuf_addf(&line, ", %lu times", p->count);
 		report_add_before(&line, p->waited_ns);
@@ -132,9 +133,11 @@ static void print_allocations(const struct gospect_request *r, FILE *out)
 
 		strbuf_addf(&line, "%*s %9s  ", place_indent(out), "",
 			    report_bytes(s->bytes, bytes));
-		if (frame && *frame->function)
-			strbuf_addf(&line, "in %s:%d, ", function_name(frame->function, out),
-				    frame->line);
+		if (frame && *frame->function) {
+			strbuf_adds(&line, "in ");
+			report_add_place(&line, function_name(frame->function, out), frame->line);
+			strbuf_adds(&line, ", ");
+		}
 		strbuf_addf(&line, "%lu object%s", s->objects, s->objects == 1 ? "" : "s");
 		terminal_write_line(&line, out);
 	}

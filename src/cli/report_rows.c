@@ -23,6 +23,13 @@ const char *report_time(uint64_t ns, char text[static 16])
 	return ns ? text : "-";
 }
 
+void report_add_place(struct strbuf *line, const char *function, int number)
+{
+	strbuf_adds(line, function);
+	if (number > 0)
+		strbuf_addf(line, ":%d", number);
+}
+
 void report_add_before(struct strbuf *line, uint64_t waited_ns)
 {
 	char time[16];

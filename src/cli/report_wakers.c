@@ -106,11 +106,8 @@ static void add_group(struct strbuf *line, const struct group *g, bool with_time
 
 	if (*g->cause)
 		strbuf_addf(line, "%s %s", strcmp(g->cause, "timer") ? "the" : "a", g->cause);
-	else if (g->frame && g->frame->line)
-		strbuf_addf(line, "%s:%d", g->frame->function, g->frame->line);
 	else
-		strbuf_adds(line,
-			    g->frame ? g->frame->function : "a goroutine at an unknown place");
+		report_add_place(line, function, g->frame ? g->frame->line : 0);
 	add_detail(line, &details, !*g->cause && g->goroutines == 1, "goroutine ", g->goroutine,
 		   "");
 	add_detail(line, &details, g->count > 1, "", g->count, " times");

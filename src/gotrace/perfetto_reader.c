@@ -30,8 +30,8 @@ struct field {
 	struct cursor bytes;
 };
 
-/* Interned texts: maps from a number to a copy in `storage`. */
-struct texts_of {
+/* Of this generation: maps from a number to a copy in `storage`. */
+struct interned_data {
 	struct map names;
 	struct map functions;
 	struct map files;
@@ -53,7 +53,7 @@ struct perfetto_reader {
 	size_t unpacked_capacity;
 	uint64_t unpacked_left; /* bytes that may still be unpacked */
 	uint64_t generation;
-	struct texts_of texts;
+	struct interned_data interned;
 	uint64_t clock; /* as the last snapshot and what came since say it; 0: none came yet */
 	uint64_t ns;    /* since the trace began */
 	bool is_truncated;
@@ -144,7 +144,7 @@ static const char *text_of(const struct map *map, uint64_t number)
 
 static void forget_texts(struct perfetto_reader *r)
 {
-	struct texts_of *t = &r->texts;
+	struct interned_data *t = &r->interned;
 	struct map *maps[] = {&t->names,   &t->functions, &t->files,
 			      &t->details, &t->frames,    &t->stacks};
 
@@ -176,15 +176,15 @@ static void take_text(struct perfetto_reader *r, struct map *map, struct cursor 
 		else if (is_message(&f, INTERNED_TEXT))
 			text = f.bytes;
 	}
-	if (map != &r->texts.details && text.end - text.at > MAX_NAME)
+	if (map != &r->interned.details && text.end - text.at > MAX_NAME)
 		text.end = text.at + MAX_NAME;
-	keep(r, map, number, arena_copy(&r->texts.storage, text.at, text.end - text.at));
+	keep(r, map, number, arena_copy(&r->interned.storage, text.at, text.end - text.at));
 }
 
 static void take_frame(struct perfetto_reader *r, struct cursor entry)
 {
 	struct trace_reader_frame *frame =
-		(struct trace_reader_frame *)arena_take(&r->texts.storage, sizeof(*frame));
+		(struct trace_reader_frame *)arena_take(&r->interned.storage, sizeof(*frame));
 	uint64_t number = 0;
 	struct field f;
 
@@ -196,10 +196,10 @@ static void take_frame(struct perfetto_reader *r, struct cursor entry)
 			number = f.value;
 			break;
 		case FRAME_FUNCTION_NAME_ID:
-			frame->function = text_of(&r->texts.functions, f.value) ?: "";
+			frame->function = text_of(&r->interned.functions, f.value) ?: "";
 			break;
 		case FRAME_SOURCE_PATH_IID:
-			frame->file = text_of(&r->texts.files, f.value) ?: "";
+			frame->file = text_of(&r->interned.files, f.value) ?: "";
 			break;
 		case FRAME_REL_PC:
 			frame->pc = f.value;
@@ -211,7 +211,7 @@ static void take_frame(struct perfetto_reader *r, struct cursor entry)
 			break;
 		}
 	}
-	keep(r, &r->texts.frames, number, frame);
+	keep(r, &r->interned.frames, number, frame);
 }
 
 static void take_callstack(struct perfetto_reader *r, struct cursor entry)
@@ -227,18 +227,18 @@ static void take_callstack(struct perfetto_reader *r, struct cursor entry)
 		else if (f.number == CALLSTACK_FRAME_IDS && f.layout == NUMBER && n < MAX_FRAMES)
 			frames[n++] = f.value;
 	}
-	stack = (struct callstack *)arena_take(&r->texts.storage,
+	stack = (struct callstack *)arena_take(&r->interned.storage,
 					       sizeof(*stack) + n * sizeof(*frames));
 	if (stack) {
 		stack->count = n;
 		memcpy(stack->frames, frames, n * sizeof(*frames));
 	}
-	keep(r, &r->texts.stacks, number, stack);
+	keep(r, &r->interned.stacks, number, stack);
 }
 
 static void take_interned(struct perfetto_reader *r, struct cursor data)
 {
-	struct texts_of *t = &r->texts;
+	struct interned_data *t = &r->interned;
 	struct field f;
 
 	while (!r->error && next_field(&data, &f)) {
@@ -321,10 +321,10 @@ static void take_annotation(struct perfetto_reader *r, struct cursor annotation,
 	}
 	switch (number) {
 	case ARGUMENT_STACK:
-		ret->stack = text_of(&r->texts.details, text);
+		ret->stack = text_of(&r->interned.details, text);
 		break;
 	case ARGUMENT_LABELS:
-		ret->labels = text_of(&r->texts.details, text);
+		ret->labels = text_of(&r->interned.details, text);
 		break;
 	case ARGUMENT_GOROUTINE:
 	case ARGUMENT_TASK:
@@ -351,7 +351,7 @@ static void take_event(struct perfetto_reader *r, struct cursor event, struct pe
 			ret->type = f.value <= PACKET_COUNTER ? (enum packet_type)f.value : 0;
 			break;
 		case EVENT_NAME_IID:
-			ret->name = text_of(&r->texts.names, f.value) ?: "";
+			ret->name = text_of(&r->interned.names, f.value) ?: "";
 			break;
 		case EVENT_TRACK_UUID:
 			ret->track = f.value;
@@ -374,7 +374,7 @@ static void take_sample(struct perfetto_reader *r, struct cursor sample, struct 
 		if (f.number == SAMPLE_TID)
 			ret->thread = f.value;
 		else if (f.number == SAMPLE_CALLSTACK_IID)
-			ret->callstack = (const void *)text_of(&r->texts.stacks, f.value);
+			ret->callstack = (const void *)text_of(&r->interned.stacks, f.value);
 	}
 }
 
@@ -384,7 +384,7 @@ perfetto_reader_frames(struct perfetto_reader *r, const struct callstack *stack,
 	size_t count = 0;
 
 	for (size_t i = stack->count; i-- > 0;) {
-		const void *frame = text_of(&r->texts.frames, stack->frames[i]);
+		const void *frame = text_of(&r->interned.frames, stack->frames[i]);
 
 		if (frame)
 			memcpy(&r->frames[count++], frame, sizeof(*r->frames));
@@ -407,7 +407,7 @@ static void take_track(struct perfetto_reader *r, struct cursor descriptor,
 			ret->parent = f.value;
 		if (!is_message(&f, TRACK_NAME))
 			continue;
-		name = arena_copy(&r->texts.storage, f.bytes.at, f.bytes.end - f.bytes.at);
+		name = arena_copy(&r->interned.storage, f.bytes.at, f.bytes.end - f.bytes.at);
 		if (!name)
 			fail(r, &error_no_memory);
 		ret->name = name ? name : "";

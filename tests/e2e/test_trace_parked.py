@@ -2,6 +2,7 @@
 
 import collections
 import json
+import re
 import signal
 import time
 
@@ -172,6 +173,9 @@ def test_perfetto_shows_why_and_where_from_the_first_slice_on(stuck, tmp_path):
     trace = perfetto.Trace(file.read_bytes())
     assert not trace.wrong, trace.wrong[:3]
     requests = report(file, "--root", "^main.main.func1$")
+    for args in (), ("--root", "^main.main.func1$"), ("--by", "label:w"):
+        text = gospect.run("report", file, *args).ok().text
+        assert "chan receive" in text and not re.search(r":0\b", text), text
     dump = stuck.dies()
     assert_said(requests, dump, lines=False)
     names = {g.id: next(k for k, of in REASONS.items() if g.state in of) for g in dump}

@@ -96,10 +96,10 @@ def on_cpu(there):
     if why := said_line(said, "no on-CPU stacks: "):
         raise Lacking(why)
     right, wrong = callers.judge(profile)
-    # A stack that the kernel could not copy has no caller, and says so. With an emulated CPU that happens on arm64.
-    unknown = [stack for stack in wrong if stack[1] == "[truncated]"]
-    assert right > SECOND / 2 and len(unknown) == len(wrong), (right, wrong[:5])
-    assert len(unknown) <= 0.02 * len(profile.samples) + 5, (len(unknown), len(profile.samples))
+    # On Linux 7.3 for arm64, some of 700 samples have no caller and say so. Why is not known.
+    cut = [stack for stack in wrong if there.architecture == "arm64" and stack[1] == "[truncated]"]
+    assert right > SECOND / 2 and len(cut) == len(wrong), (right, wrong[:5])
+    assert len(cut) <= 5, cut
 
 
 def labels_at_samples(there):

@@ -6,15 +6,12 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "gotrace/model.h"
-#include "gotrace/trace_format.h"
-#include "made_up_schedule.h"
+#include "made_trace.h"
 #include "requests/inferred_spans.h"
 #include "requests/machine.h"
 #include "requests/requests.h"
 #include "requests/spans.h"
 #include "requests/summary.h"
-#include "tests/made_runtime.h"
 
 struct report {
 	struct span_tables tables;
@@ -92,71 +89,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds ---- */
 
-static struct error *take_generation(void *arg, const void *bytes, size_t size, uint64_t ns)
-{
-	strbuf_add(arg, bytes, size);
-	return NULL;
-}
+struct emitting {
+	fuzz_emit *emit;
+	void *arg;
+};
 
-static void write_schedule(uint64_t seed, const struct trace_writer_options *options)
+static void emit_file(void *arg, const struct strbuf *file)
 {
-	struct schedule_options schedule = {.seed = seed,
-					    .events = 200,
-					    .texts = 4,
-					    .stacks = 1,
-					    .start_pc = MADE_TEXT};
-	struct trace_writer *writer;
-	struct trace_model *model;
-	struct trace_sink sink;
-	size_t count;
-	_cleanup_free_ struct trace_event *events = schedule_make(&schedule, &count);
+	const struct emitting *e = arg;
 
-	fuzz_require(events && !trace_format_go.create(options, &writer));
-	sink = trace_format_go.sink(writer);
-	fuzz_require(!trace_model_create(&sink, &model));
-	for (size_t i = 0; i < count; i++) {
-		if (i % 64 == 63)
-			fuzz_require(!trace_model_new_generation(model, events[i].ns));
-		fuzz_require(!trace_model_add(model, &events[i]));
-	}
-	fuzz_require(!trace_format_go.finish(writer));
-	trace_model_destroy(model);
-	trace_format_go.destroy(writer);
-}
-
-static void add_text(struct texts *texts, const char *text)
-{
-	fuzz_require(texts_add(texts, text, strlen(text)) != TEXTS_FAILED);
+	e->emit(e->arg, file->data, file->length);
 }
 
 void fuzz_seeds(fuzz_emit *emit, void *arg)
 {
-	static struct made_runtime runtime;
-
-	made_runtime_init(&runtime, 27, 1);
-	for (uint64_t seed = 0; seed < 4; seed++) {
-		_cleanup_strbuf_ struct strbuf file = STRBUF_INIT;
-		_cleanup_stacks_ struct stacks *stacks =
-			stacks_create(&runtime.img.functions, MACHINE_AMD64);
-		struct texts texts = {0};
-		struct trace_writer_options options = {.functions = &runtime.img.functions,
-						       .stacks = stacks,
-						       .texts = &texts,
-						       .depth = 32,
-						       .generation = take_generation,
-						       .arg = &file};
-		uint64_t pc = made_pc(MADE_LEAF, false);
-		uint32_t id;
-
-		add_text(&texts, "k=v p=w");
-		add_text(&texts, "sync");
-		add_text(&texts, TRACE_CALL_PREFIX "main.root");
-		add_text(&texts, "k=w");
-		fuzz_require(stacks && !stacks_intern(stacks, &pc, 1, &id));
-		strbuf_add(&file, trace_format_go.header, trace_format_go.header_size);
-		write_schedule(seed, &options);
-		emit(arg, file.data, file.length);
-		texts_release(&texts);
-	}
-	made_runtime_release(&runtime);
+	made_traces(&trace_format_go, emit_file, &(struct emitting){emit, arg});
 }

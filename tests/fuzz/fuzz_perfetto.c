@@ -8,15 +8,12 @@
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "fuzz.h"
-#include "gotrace/model.h"
 #include "gotrace/perfetto_fields.h"
-#include "gotrace/trace_format.h"
-#include "made_up_schedule.h"
+#include "made_trace.h"
 #include "requests/inferred_spans.h"
 #include "requests/perfetto_spans.h"
 #include "requests/requests.h"
 #include "requests/summary.h"
-#include "tests/made_runtime.h"
 
 /* The first byte of an input. Nothing grows in bytes that are compressed. */
 enum { IS_FILE, IS_PACKETS };
@@ -124,85 +121,26 @@ static void unpack(struct cursor file, struct strbuf *packets)
 	}
 }
 
-static struct error *take_generation(void *arg, const void *bytes, size_t size, uint64_t ns)
-{
-	strbuf_add(arg, bytes, size);
-	return NULL;
-}
+struct emitting {
+	fuzz_emit *emit;
+	void *arg;
+};
 
-static void write_schedule(uint64_t seed, const struct trace_writer_options *options)
-{
-	const struct trace_format *format = &trace_format_perfetto;
-	struct schedule_options schedule = {.seed = seed,
-					    .events = 200,
-					    .texts = 4,
-					    .stacks = 1,
-					    .start_pc = MADE_TEXT};
-	struct trace_writer *writer;
-	struct trace_model *model;
-	struct trace_sink sink;
-	size_t count;
-	_cleanup_free_ struct trace_event *events = schedule_make(&schedule, &count);
-
-	fuzz_require(events && !format->create(options, &writer));
-	sink = format->sink(writer);
-	fuzz_require(!trace_model_create(&sink, &model));
-	for (size_t i = 0; i < count; i++) {
-		if (i % 64 == 63)
-			fuzz_require(!trace_model_new_generation(model, events[i].ns));
-		fuzz_require(!trace_model_add(model, &events[i]));
-	}
-	fuzz_require(!format->finish(writer));
-	trace_model_destroy(model);
-	format->destroy(writer);
-}
-
-static void emit_both(fuzz_emit *emit, void *arg, const struct strbuf *file)
+/* As a file, and as its packets. */
+static void emit_both(void *arg, const struct strbuf *file)
 {
 	_cleanup_strbuf_ struct strbuf as_file = STRBUF_INIT, as_packets = STRBUF_INIT;
+	const struct emitting *e = arg;
 
 	strbuf_addc(&as_file, IS_FILE);
 	strbuf_add(&as_file, file->data, file->length);
-	emit(arg, as_file.data, as_file.length);
+	e->emit(e->arg, as_file.data, as_file.length);
 	strbuf_addc(&as_packets, IS_PACKETS);
 	unpack(cursor_of(file->data, file->length, "a seed"), &as_packets);
-	emit(arg, as_packets.data, as_packets.length);
-}
-
-static void add_text(struct texts *texts, const char *text)
-{
-	fuzz_require(texts_add(texts, text, strlen(text)) != TEXTS_FAILED);
+	e->emit(e->arg, as_packets.data, as_packets.length);
 }
 
 void fuzz_seeds(fuzz_emit *emit, void *arg)
 {
-	static struct made_runtime runtime;
-
-	made_runtime_init(&runtime, 27, 1);
-	for (uint64_t seed = 0; seed < 4; seed++) {
-		_cleanup_strbuf_ struct strbuf file = STRBUF_INIT;
-		_cleanup_stacks_ struct stacks *stacks =
-			stacks_create(&runtime.img.functions, MACHINE_AMD64);
-		struct texts texts = {0};
-		struct trace_writer_options options = {.functions = &runtime.img.functions,
-						       .stacks = stacks,
-						       .texts = &texts,
-						       .depth = 32,
-						       .separate = seed & 1,
-						       .process = "p",
-						       .generation = take_generation,
-						       .arg = &file};
-		uint64_t pc = made_pc(MADE_LEAF, false);
-		uint32_t id;
-
-		add_text(&texts, "k=v p=w");
-		add_text(&texts, "sync");
-		add_text(&texts, TRACE_CALL_PREFIX "main.root");
-		add_text(&texts, "method=GET path=/");
-		fuzz_require(stacks && !stacks_intern(stacks, &pc, 1, &id));
-		write_schedule(seed, &options);
-		emit_both(emit, arg, &file);
-		texts_release(&texts);
-	}
-	made_runtime_release(&runtime);
+	made_traces(&trace_format_perfetto, emit_both, &(struct emitting){emit, arg});
 }

@@ -73,7 +73,7 @@ static struct error *must_check take(struct gospect_target *t, bool system, stru
 		       "more waits than gospect's limits permit: the output is incomplete");
 	if (has_unproved_locks(t, w->waits))
 		remark(&t->remark,
-		       "on arm64 gospect cannot prove who holds a lock: it names candidates only");
+		       "on arm64, holders of locks are candidates: gospect can prove them on amd64 only");
 	return NULL;
 }
 

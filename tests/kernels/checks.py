@@ -165,7 +165,7 @@ def offcpu(there):
 def waits(there):
     program = there.start("waiting")
     result = there.machine.gospect("waits", program.pid, "-f", "json", seconds=120).ok()
-    if "cannot prove who holds a lock" in result.err:
+    if "holders of locks are candidates" in result.err:
         raise Lacking(result.err.strip().splitlines()[-1].removeprefix("gospect: "))
     found = json.loads(result.text)
     truth = json.loads(program.ask("truth"))

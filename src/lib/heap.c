@@ -4,6 +4,7 @@
  */
 #include <gospect/heap.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -153,15 +154,26 @@ static struct error *must_check add_memory(struct profile *p, const struct gospe
 
 /* ---- blocking and mutexes ---- */
 
-/* As cputicks() counts: the TSC, and the counter of arm64. Its rate is the same on all CPUs. */
-static double measured_ticks_per_ns(void)
+/* As cputicks() counts: the TSC, and the counter of arm64. Its rate is the same on all CPUs. Measured
+ * once: with two rates the difference of two profiles would have stacks that did not change. */
+static double measured;
+
+static void measure_ticks(void)
 {
 	const struct timespec pause = {.tv_nsec = MEASURE_NS};
 	struct tick_pair first = ticks_measure(), second;
 
 	nanosleep(&pause, NULL);
 	second = ticks_measure();
-	return (double)(second.tick - first.tick) / (double)(second.ns - first.ns);
+	measured = (double)(second.tick - first.tick) / (double)(second.ns - first.ns);
+}
+
+static double measured_ticks_per_ns(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, measure_ticks);
+	return measured;
 }
 
 static struct error *must_check ticks_per_ns(const struct gospect_target *t,

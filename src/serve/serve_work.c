@@ -593,6 +593,12 @@ static void obey(int leash)
 		gospect_cancel_request(cancel);
 }
 
+/* As ps shows it: what clients asked for, apart from what the last hours need. */
+static const char *name_of(uint32_t kind)
+{
+	return kind == SERVE_WATCH ? "gospect-watch" : kind == SERVE_LIST ? "gospect-list" : "gospect-worker";
+}
+
 noreturn void serve_work(const struct serve_job *job)
 {
 	struct work w = {.job = job,
@@ -600,7 +606,7 @@ noreturn void serve_work(const struct serve_job *job)
 			 .store = job->store >= 0 ? serve_store_map(job->store) : NULL};
 	struct error *err;
 
-	prctl(PR_SET_NAME, job->request.kind == SERVE_WATCH ? "gospect-watch" : "gospect-worker");
+	prctl(PR_SET_NAME, name_of(job->request.kind));
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != job->parent)
 		_exit(1);

@@ -606,8 +606,9 @@ def workers_of(server):
 
 
 def is_worker(pid):
+    """Not one that has ended and waits to be reaped: it does no work and takes nobody's place."""
     try:
-        return process.comm(pid) == "gospect-worker"
+        return process.comm(pid) == "gospect-worker" and not process.status(pid)["State"].startswith("Z")
     except OSError:  # it has ended
         return False
 

@@ -154,8 +154,9 @@ static struct error *must_check add_memory(struct profile *p, const struct gospe
 
 /* ---- blocking and mutexes ---- */
 
-/* As cputicks() counts: the TSC, and the counter of arm64. Its rate is the same on all CPUs. Measured
- * once: with two rates the difference of two profiles would have stacks that did not change. */
+/* As cputicks() counts: the TSC, and the counter of arm64. Its rate is the same on all CPUs.
+ * Measured once: with two rates the difference of two profiles would have stacks that did not
+ * change. */
 static double measured;
 
 static void measure_ticks(void)

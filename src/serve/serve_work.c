@@ -596,7 +596,9 @@ static void obey(int leash)
 /* As ps shows it: what clients asked for, apart from what the last hours need. */
 static const char *name_of(uint32_t kind)
 {
-	return kind == SERVE_WATCH ? "gospect-watch" : kind == SERVE_LIST ? "gospect-list" : "gospect-worker";
+	return kind == SERVE_WATCH  ? "gospect-watch"
+	       : kind == SERVE_LIST ? "gospect-list"
+				    : "gospect-worker";
 }
 
 noreturn void serve_work(const struct serve_job *job)

@@ -4,7 +4,6 @@
  */
 #include <gospect/heap.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -154,30 +153,18 @@ static struct error *must_check add_memory(struct profile *p, const struct gospe
 
 /* ---- blocking and mutexes ---- */
 
-/* As cputicks() counts: the TSC, and the counter of arm64. Its rate is the same on all CPUs.
- * Measured once: with two rates the difference of two profiles would have stacks that did not
- * change. */
-static double measured;
-
-static void measure_ticks(void)
+/* As cputicks() counts: the TSC, and the counter of arm64. Its rate is the same on all CPUs. */
+static double measured_ticks_per_ns(void)
 {
 	const struct timespec pause = {.tv_nsec = MEASURE_NS};
 	struct tick_pair first = ticks_measure(), second;
 
 	nanosleep(&pause, NULL);
 	second = ticks_measure();
-	measured = (double)(second.tick - first.tick) / (double)(second.ns - first.ns);
+	return (double)(second.tick - first.tick) / (double)(second.ns - first.ns);
 }
 
-static double measured_ticks_per_ns(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, measure_ticks);
-	return measured;
-}
-
-static struct error *must_check ticks_per_ns(const struct gospect_target *t,
+static struct error *must_check ticks_per_ns(struct gospect_target *t,
 					     const struct heap_variables *v, double *ret)
 {
 	uint64_t rate;
@@ -192,7 +179,9 @@ static struct error *must_check ticks_per_ns(const struct gospect_target *t,
 		return error_format(
 			ERROR_FAILED,
 			"cannot convert blocked time to seconds: the program had not yet computed the length of a CPU clock tick");
-	*ret = measured_ticks_per_ns();
+	if (!(t->ticks_per_ns > 0))
+		t->ticks_per_ns = measured_ticks_per_ns();
+	*ret = t->ticks_per_ns;
 	return NULL;
 }
 
@@ -211,7 +200,7 @@ static struct error *must_check no_events(const struct gospect_target *t, enum b
 		name, call);
 }
 
-static struct error *must_check read_blocking(const struct gospect_target *t,
+static struct error *must_check read_blocking(struct gospect_target *t,
 					      const struct heap_variables *v, enum bucket_kind kind,
 					      struct runtime_buckets *ret, uint64_t *ret_rate,
 					      double *ret_ticks)
@@ -231,7 +220,7 @@ static struct error *must_check read_blocking(const struct gospect_target *t,
 	return err;
 }
 
-static struct error *must_check add_blocking(struct profile *p, const struct gospect_target *t,
+static struct error *must_check add_blocking(struct profile *p, struct gospect_target *t,
 					     const struct heap_variables *v, enum bucket_kind kind)
 {
 	_cleanup_runtime_buckets_ struct runtime_buckets b = {0};
@@ -262,7 +251,7 @@ struct error *heap_read_memory(const struct gospect_target *t, struct runtime_bu
 	return err;
 }
 
-struct error *heap_read_blocking(const struct gospect_target *t, enum bucket_kind kind,
+struct error *heap_read_blocking(struct gospect_target *t, enum bucket_kind kind,
 				 struct runtime_buckets *ret, int64_t *ret_rate,
 				 double *ret_ticks_per_ns)
 {

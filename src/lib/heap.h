@@ -34,7 +34,7 @@ struct error *heap_read_memory(const struct gospect_target *t, struct runtime_bu
 			       int64_t *ret_rate) must_check;
 /* The buckets of blocking or of mutexes: none if nothing happened yet; their rate, and the ticks of
  * a nanosecond, which are 0 if there are no buckets. */
-struct error *heap_read_blocking(const struct gospect_target *t, enum bucket_kind kind,
+struct error *heap_read_blocking(struct gospect_target *t, enum bucket_kind kind,
 				 struct runtime_buckets *ret, int64_t *ret_rate,
 				 double *ret_ticks_per_ns) must_check;
 

@@ -38,7 +38,7 @@ static struct error *must_check write_memory(const struct gospect_target *t,
 	return err;
 }
 
-static struct error *must_check write_blocking(const struct gospect_target *t,
+static struct error *must_check write_blocking(struct gospect_target *t,
 					       const struct bucket_text *text,
 					       enum bucket_kind kind)
 {

@@ -24,6 +24,9 @@ struct gospect_target {
 	const atomic_int *cancel;
 	const struct gospect_cancel *cancelled_by; /* the owner of the flag; NULL: none */
 	struct remark remark;
+	/* Of the CPU's clock, once it was measured: with another one for each profile, a difference
+	 * of two would have stacks that did not change. */
+	double ticks_per_ns;
 	/* While there is one, `target` reads it. */
 	struct held_snapshot *snapshot;
 	struct gospect_memory_snapshot_info snapshot_info; /* of the last one */

@@ -1,58 +1,60 @@
 /*
  * Lengauer, Tarjan: A fast algorithm for finding dominators in a flowgraph, TOPLAS 1979.
  *
- * Most edges of a heap lead to an object that nothing else leads to. They are those of the search's
- * tree, and `forest` has them; only the others are kept, and the graph is not needed after the
- * search.
+ * Most edges of a heap lead to an object that nothing else leads to: a single node, whose dominator
+ * is its parent in the tree of the search. So `forest` has arrays for the others alone, which have
+ * several edges. A single node on a way up matters only if it is the last one before the end of the
+ * way, and then its semidominator is that end.
  *
- * Three arrays serve twice. `up` is the parent in the tree of the search until a path is
- * compressed: a node with a larger number than the current one is linked to it. `immediate` is the
- * list of the nodes that have the same semidominator until their dominator is known: a node has no
- * list any more when it is put into one. `label` is the list of the edges that lead back to a node
- * until it is its turn: nothing asks for its label before.
+ * What the search finds goes into files in the order in which it is found, and the graph is not
+ * needed after it.
+ *
+ * Three arrays serve twice. `up` is, of a node whose turn is still to come, the first of those that
+ * have it as semidominator, and then what the node is linked to: its parent, and what is above that
+ * once a way is compressed. `next` is the rest of that list, and then what is known of the
+ * immediate dominator. `label` is, until it is a node's turn, the end of its edges from larger
+ * numbers, which come after those of the rank before: nothing asks for its label before.
  */
 #include "retained/dominators.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/array.h"
 #include "base/cleanup.h"
 
-/* An edge that found no new node. */
-struct other_edge {
-	uint32_t from; /* numbers */
-	uint32_t to;   /* later the next edge that leads back to the same node + 1; 0: none */
+/* A bit for each number, and how many are set before each 64 of them. */
+struct several {
+	uint64_t bits;
+	uint32_t before;
 };
 
 struct search {
 	uint64_t *way; /* numbers on the way down that have more edges, each with the next one << 32
 			*/
 	size_t depth;
-	uint32_t *nodes;   /* by number */
 	uint64_t *visited; /* a bit for each node */
 	uint32_t *numbers; /* by node: its first edge until it is visited, then its number */
-	uint32_t *parents; /* by number */
-	struct other_edge *others;
-	size_t other_count;
-	size_t other_capacity;
+	struct several *several;
+	size_t later_count;
+	/* By number, but the last one: two for each edge that found no new node, from and to. */
+	struct number_writer nodes, parents, others;
 };
 
 void dominators_release(struct dominators *d)
 {
 	number_array_release(&d->nodes);
-	free(d->immediate);
+	number_array_release(&d->immediate);
 	*d = (struct dominators){0};
 }
 
 static void search_release(struct search *s)
 {
 	free(s->way);
-	free(s->nodes);
 	free(s->visited);
 	free(s->numbers);
-	free(s->parents);
-	free(s->others);
+	free(s->several);
+	number_writer_release(&s->nodes);
+	number_writer_release(&s->parents);
+	number_writer_release(&s->others);
 }
 
 /* ---- the order ---- */
@@ -62,34 +64,26 @@ static void visit(struct dominators *d, struct search *s, uint32_t node, uint32_
 	uint32_t first = s->numbers[node];
 
 	s->visited[node / 64] |= 1ull << node % 64;
-	s->parents[d->count] = from;
 	s->numbers[node] = d->count;
-	s->nodes[d->count] = node;
+	number_writer_add(&s->nodes, node);
+	number_writer_add(&s->parents, from);
 	if (first != FLOW_NONE)
 		s->way[s->depth++] = (uint64_t)first << 32 | d->count;
 	d->count++;
 }
 
-static bool keep_other(struct search *s, uint32_t from, uint32_t to)
+static void keep_other(struct search *s, uint32_t from, uint32_t to)
 {
-	if (from == to)
-		return true;
-	if (s->other_count == s->other_capacity) {
-		size_t room = s->other_capacity + s->other_capacity / 4 + 1024;
-		struct other_edge *items = realloc(s->others, room * sizeof(*items));
-
-		if (!items)
-			return false;
-		s->others = items;
-		s->other_capacity = room;
-	}
-	s->others[s->other_count++] = (struct other_edge){from, to};
-	return true;
+	if (from == to || !to)
+		return;
+	s->several[to / 64].bits |= 1ull << to % 64;
+	s->later_count += from > to;
+	number_writer_add(&s->others, from);
+	number_writer_add(&s->others, to);
 }
 
 /* A node whose last edge is followed leaves the way: so that of a list is short. */
-static struct error *must_check find_order(const struct flow_graph *g, struct dominators *d,
-					   struct search *s)
+static void find_order(const struct flow_graph *g, struct dominators *d, struct search *s)
 {
 	visit(d, s, 0, 0);
 	while (s->depth) {
@@ -101,124 +95,219 @@ static struct error *must_check find_order(const struct flow_graph *g, struct do
 			s->depth--;
 		else
 			s->way[s->depth - 1] = (uint64_t)(at + 1) << 32 | from;
-		if (!(s->visited[to / 64] >> to % 64 & 1))
+		if (s->visited[to / 64] >> to % 64 & 1)
+			keep_other(s, from, s->numbers[to]);
+		else
 			visit(d, s, to, from);
-		else if (!keep_other(s, from, s->numbers[to]))
-			return &error_no_memory;
 	}
-	return NULL;
 }
 
 /* ---- dominators ---- */
 
 struct forest {
-	uint32_t *up;
+	uint32_t *up; /* by number */
+	const struct several *several;
+	/* By rank among those with several edges. */
 	uint32_t *semi;
-	uint32_t *label; /* the node with the smallest semidominator on the way up, so far */
-	const struct other_edge *others;
+	uint32_t *label; /* the rank with the smallest semidominator on the way up, so far */
+	uint32_t *next;
+	uint32_t *later; /* from where edges lead to smaller numbers, by rank of these */
+	struct number_array parents, others;
 };
 
-/* What edges to a node with a larger number say of it at once; the others are put into lists. */
-static void use_others(struct forest *f, struct search *s)
+static void forest_release(struct forest *f)
 {
-	for (size_t i = 0; i < s->other_count; i++) {
-		struct other_edge *e = &s->others[i];
-		uint32_t to = e->to;
-
-		if (e->from < to) {
-			f->semi[to] = e->from < f->semi[to] ? e->from : f->semi[to];
-			continue;
-		}
-		e->to = f->label[to];
-		f->label[to] = (uint32_t)i + 1;
-	}
+	free(f->up);
+	free(f->semi);
+	free(f->label);
+	free(f->next);
+	free(f->later);
+	number_array_release(&f->parents);
+	number_array_release(&f->others);
 }
 
-/* The node with the smallest semidominator on the way from v up to a node that is not linked yet:
- * one with a number up to `current`. The way there is as short as can be afterwards. */
-static uint32_t smallest_above(struct forest *f, uint32_t v, uint32_t current)
+static bool has_several(const struct forest *f, uint32_t number)
 {
-	uint32_t below = FLOW_NONE, best, root;
+	return f->several[number / 64].bits >> number % 64 & 1;
+}
 
-	if (v <= current)
-		return v;
-	while (f->up[v] > current) {
+static uint32_t rank_of(const struct forest *f, uint32_t number)
+{
+	const struct several *s = &f->several[number / 64];
+
+	return s->before + (uint32_t)__builtin_popcountll(s->bits & ((1ull << number % 64) - 1));
+}
+
+/* What edges from a smaller number say at once; the others are put in order. */
+static void use_others(struct forest *f, size_t count, uint32_t ranks)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < count; i += 2) {
+		uint32_t from = number_array_pass(&f->others, i), to = f->others.items[i + 1];
+		uint32_t rank = rank_of(f, to);
+
+		if (from > to)
+			f->label[rank]++;
+		else if (from < f->semi[rank])
+			f->semi[rank] = from;
+	}
+	for (uint32_t i = 0; i < ranks; i++) {
+		uint32_t start = sum;
+
+		sum += f->label[i];
+		f->label[i] = start;
+	}
+	for (size_t i = 0; i < count; i += 2) {
+		uint32_t from = number_array_pass(&f->others, i), to = f->others.items[i + 1];
+
+		if (from > to)
+			f->later[f->label[rank_of(f, to)]++] = from;
+	}
+	number_array_release(&f->others);
+}
+
+/* The first on the way up from v, v included, that has several edges, or is not linked yet: a
+ * number up to `current`. The way there is as short as can be afterwards. */
+static uint32_t first_above(struct forest *f, uint32_t v, uint32_t current)
+{
+	uint32_t top = v;
+
+	while (top > current && !has_several(f, top))
+		top = f->up[top];
+	while (v != top) {
 		uint32_t above = f->up[v];
 
-		f->up[v] = below;
-		below = v;
+		f->up[v] = top;
 		v = above;
 	}
-	root = f->up[v];
-	best = f->label[v];
+	return top;
+}
+
+/* The rank with the smallest semidominator on the way from v up to a node that is not linked yet,
+ * which is *ret_end; FLOW_NONE: only single nodes are on the way. It is as short as can be
+ * afterwards. */
+static uint32_t smallest_above(struct forest *f, uint32_t v, uint32_t current, uint32_t *ret_end)
+{
+	uint32_t below = FLOW_NONE, best, end;
+
+	v = first_above(f, v, current);
+	*ret_end = v;
+	if (v <= current)
+		return FLOW_NONE;
+	while ((end = first_above(f, f->up[v], current)) > current) {
+		f->up[v] = below;
+		below = v;
+		v = end;
+	}
+	*ret_end = f->up[v] = end;
+	best = f->label[rank_of(f, v)];
 	while (below != FLOW_NONE) {
-		uint32_t node = below;
+		uint32_t node = below, *label = &f->label[rank_of(f, node)];
 
 		below = f->up[node];
-		if (f->semi[best] < f->semi[f->label[node]])
-			f->label[node] = best;
+		if (f->semi[best] < f->semi[*label])
+			*label = best;
 		else
-			best = f->label[node];
-		f->up[node] = root;
+			best = *label;
+		f->up[node] = end;
 	}
 	return best;
 }
 
-/* Those with semidominator w: their dominator is w, or that of another node, which is found later.
- */
-static void settle(struct forest *f, uint32_t *immediate, uint32_t w)
+/* Those with semidominator w: their dominator is w, or that of another node with several edges,
+ * which is found later: its rank, with FLOW_LAST. */
+static void settle(struct forest *f, uint32_t w)
 {
-	for (uint32_t v = immediate[w], next; v != FLOW_NONE; v = next) {
-		uint32_t u = smallest_above(f, v, w);
+	for (uint32_t v = f->up[w]; v != FLOW_NONE;) {
+		uint32_t *next = &f->next[rank_of(f, v)], end;
+		uint32_t best = smallest_above(f, v, w, &end);
 
-		next = immediate[v];
-		immediate[v] = f->semi[u] < w ? u : w;
+		v = *next;
+		*next = f->semi[best] < w ? best | FLOW_LAST : w;
 	}
 }
 
-static void find_immediate(struct dominators *d, struct forest *f)
+static void find_semidominator(struct forest *f, uint32_t w, uint32_t rank)
 {
-	uint32_t *immediate = d->immediate;
+	uint32_t from = rank ? f->label[rank - 1] : 0, to = f->label[rank];
+	uint32_t *semi = &f->semi[rank];
+
+	f->label[rank] = rank;
+	for (uint32_t i = from; i < to; i++) {
+		uint32_t end, best = smallest_above(f, f->later[i], w, &end);
+
+		*semi = end < *semi ? end : *semi;
+		if (best != FLOW_NONE && f->semi[best] < *semi)
+			*semi = f->semi[best];
+	}
+	f->next[rank] = f->up[*semi];
+	f->up[*semi] = w;
+}
+
+static struct error *must_check find_immediate(struct dominators *d, struct forest *f)
+{
+	_cleanup_number_writer_ struct number_writer immediate = {0};
+	uint32_t rank = 0;
 
 	for (uint32_t w = d->count - 1; w > 0; w--) {
-		uint32_t edge = f->label[w];
-
-		settle(f, immediate, w);
-		f->label[w] = w;
-		for (; edge; edge = f->others[edge - 1].to) {
-			uint32_t u = smallest_above(f, f->others[edge - 1].from, w);
-
-			if (f->semi[u] < f->semi[w])
-				f->semi[w] = f->semi[u];
-		}
-		immediate[w] = immediate[f->semi[w]];
-		immediate[f->semi[w]] = w;
+		settle(f, w);
+		f->up[w] = number_array_pass(&f->parents, w);
+		if (has_several(f, w))
+			find_semidominator(f, w, rank_of(f, w));
 	}
-	settle(f, immediate, 0);
-	immediate[0] = 0;
-	for (uint32_t w = 1; w < d->count; w++)
-		if (immediate[w] != f->semi[w])
-			immediate[w] = immediate[immediate[w]];
+	settle(f, 0);
+	number_writer_add(&immediate, 0);
+	for (uint32_t w = 1; w < d->count; w++) {
+		uint32_t parent = number_array_pass(&f->parents, w), *next = &f->next[rank];
+
+		if (has_several(f, w)) {
+			if (*next & FLOW_LAST)
+				*next = f->next[*next & ~FLOW_LAST];
+			parent = *next;
+			rank++;
+		}
+		number_writer_add(&immediate, parent);
+	}
+	return number_writer_finish(&immediate, &d->immediate);
+}
+
+static uint32_t make_ranks(struct several *several, uint32_t count)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i <= count / 64; i++) {
+		several[i].before = sum;
+		sum += (uint32_t)__builtin_popcountll(several[i].bits);
+	}
+	return sum;
 }
 
 static struct error *must_check make_tree(struct dominators *d, struct search *s)
 {
-	struct forest f = {.up = s->parents,
-			   .semi = flow_numbers(d->count, 0),
-			   .label = flow_numbers(d->count, 0),
-			   .others = s->others};
-	bool ok = f.semi && f.label;
+	uint32_t ranks = make_ranks(s->several, d->count);
+	size_t others = s->others.written + s->others.count;
+	_cleanup_(forest_release) struct forest f = {
+		.up = flow_numbers(d->count, 0xff),
+		.several = s->several,
+		.semi = flow_room(ranks),
+		.label = flow_numbers(ranks, 0),
+		.next = flow_numbers(ranks, 0xff),
+		.later = flow_room(s->later_count),
+	};
+	struct error *err = number_writer_finish(&s->parents, &f.parents);
 
-	d->immediate = flow_numbers(d->count, 0xff);
-	ok &= d->immediate != NULL;
-	if (ok) {
-		memcpy(f.semi, s->parents, d->count * sizeof(*f.semi));
-		use_others(&f, s);
-		find_immediate(d, &f);
-	}
-	free(f.semi);
-	free(f.label);
-	return ok ? NULL : &error_no_memory;
+	if (!err)
+		err = number_writer_finish(&s->others, &f.others);
+	if (!err && (!f.up || !f.semi || !f.label || !f.next || !f.later))
+		err = &error_no_memory;
+	if (err)
+		return err;
+	for (uint32_t i = 0, rank = 0; i < d->count; i++)
+		if (has_several(&f, i))
+			f.semi[rank++] = number_array_pass(&f.parents, i);
+	use_others(&f, others, ranks);
+	return find_immediate(d, &f);
 }
 
 /* The graph's own array where a file has a copy. */
@@ -230,7 +319,8 @@ static uint32_t *take_first(struct flow_graph *g)
 		return take_ptr(g->first);
 	copy = flow_room(g->count);
 	if (copy)
-		memcpy(copy, g->first, (size_t)g->count * sizeof(*copy));
+		for (uint32_t i = 0; i < g->count; i++)
+			copy[i] = g->first[i];
 	return copy;
 }
 
@@ -240,21 +330,20 @@ struct error *dominators_find(struct flow_graph *g, struct dominators *ret)
 	_cleanup_(search_release) struct search s = {
 		/* The way is rarely long: memory that is not written to takes no room. */
 		.way = malloc(((size_t)g->count + 1) * sizeof(*s.way)),
-		.nodes = flow_room(g->count),
 		.visited = calloc(g->count / 64 + 1, sizeof(*s.visited)),
 		.numbers = take_first(g),
-		.parents = flow_room(g->count),
+		.several = calloc(g->count / 64 + 1, sizeof(*s.several)),
 	};
 	struct error *err;
 
-	if (!s.nodes || !s.way || !s.numbers || !s.parents || !s.visited)
+	if (!s.way || !s.visited || !s.numbers || !s.several)
 		return &error_no_memory;
-	err = find_order(g, &d, &s);
+	find_order(g, &d, &s);
 	free(take_ptr(s.way));
 	free(take_ptr(s.visited));
 	free(take_ptr(s.numbers));
 	flow_graph_put_aside(g);
-	d.nodes = number_array_of(take_ptr(s.nodes), d.count);
+	err = number_writer_finish(&s.nodes, &d.nodes);
 	if (!err)
 		err = make_tree(&d, &s);
 	if (err)
@@ -278,19 +367,29 @@ struct error *dominators_numbers(const struct dominators *d, uint32_t nodes, uin
 	return NULL;
 }
 
-struct error *dominators_children(const struct dominators *d, uint32_t **ret_first,
-				  uint32_t **ret_next)
+/* Up to a node's turn `sizes` counts what it dominates; then it is the place of the next node that
+ * it dominates at once. */
+struct error *dominators_places(const struct dominators *d, struct number_array *ret_places,
+				struct number_array *ret_sizes)
 {
-	_cleanup_free_ uint32_t *first = flow_numbers(d->count, 0);
-	_cleanup_free_ uint32_t *next = flow_numbers(d->count, 0);
+	_cleanup_number_writer_ struct number_writer places = {0}, kept = {0};
+	_cleanup_free_ uint32_t *sizes = flow_numbers(d->count, 0);
+	struct error *err;
 
-	if (!first || !next)
+	if (!sizes)
 		return &error_no_memory;
-	for (uint32_t i = d->count; i-- > 1;) {
-		next[i] = first[d->immediate[i]];
-		first[d->immediate[i]] = i;
+	for (uint32_t i = d->count; i-- > 1;)
+		sizes[number_array_pass(&d->immediate, i)] += ++sizes[i];
+	sizes[0]++;
+	for (uint32_t i = 0; i < d->count; i++) {
+		uint32_t *above = &sizes[number_array_pass(&d->immediate, i)];
+		uint32_t size = sizes[i], place = i ? *above : 0;
+
+		number_writer_add(&places, place);
+		number_writer_add(&kept, size);
+		*above += i ? size : 0;
+		sizes[i] = place + 1;
 	}
-	*ret_first = take_ptr(first);
-	*ret_next = take_ptr(next);
-	return NULL;
+	err = number_writer_finish(&places, ret_places);
+	return err ? err : number_writer_finish(&kept, ret_sizes);
 }

@@ -3,10 +3,10 @@
  * A. If A goes away, so does all that A dominates.
  *
  * The algorithm is that of Lengauer and Tarjan with path compression alone, O(m log n) for any
- * graph. Nodes are known by the order in which a depth-first search finds them. Memory, with that
- * of the graph: 12 bytes for each node and 4 for each edge while the search runs, then 16 for each
- * node, if files can be written. At both times 8 more for each edge by which the search found no
- * new node.
+ * graph. Nodes are known by the order in which a depth-first search finds them. Memory, if files
+ * can be written: while the search runs, 4 bytes for each node, and the graph; then 4 for each
+ * node, 12 more for each to which several edges lead, and 8 for each edge that leads back or
+ * across.
  */
 #ifndef RETAINED_DOMINATORS_H
 #define RETAINED_DOMINATORS_H
@@ -15,8 +15,9 @@
 
 struct dominators {
 	uint32_t count;
-	struct number_array nodes; /* by number: the node of the graph */
-	uint32_t *immediate; /* by number: the number of its immediate dominator; 0 of number 0 */
+	struct number_array nodes;     /* by number: the node of the graph */
+	struct number_array immediate; /* by number: the number of its immediate dominator; 0 of
+					  number 0 */
 };
 
 /* A dominator has a smaller number than all that it dominates. The graph is put aside
@@ -31,9 +32,9 @@ void dominators_release(struct dominators *d);
 struct error *dominators_numbers(const struct dominators *d, uint32_t nodes,
 				 uint32_t **ret) must_check;
 
-/* By number: its first child, and the next child of the same parent; 0: none. Children are in the
- * order of their numbers. The caller frees both. */
-struct error *dominators_children(const struct dominators *d, uint32_t **ret_first,
-				  uint32_t **ret_next) must_check;
+/* An order in which each node comes right before all that it dominates: by number, its place, and
+ * how many nodes begin there, itself and what it dominates. */
+struct error *dominators_places(const struct dominators *d, struct number_array *ret_places,
+				struct number_array *ret_sizes) must_check;
 
 #endif

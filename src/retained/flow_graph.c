@@ -11,9 +11,6 @@
 
 #define FIRST_ROOM 1024u
 #define LARGE_PAGE (2u << 20)
-/* A graph of fewer bytes stays in memory. */
-#define LEAST_ASIDE (8u << 20)
-#define MOST_WRITTEN (1u << 30)
 
 uint32_t *flow_room(size_t count)
 {
@@ -89,43 +86,6 @@ static size_t edge_bytes(const struct flow_graph *g)
 	return g->edge_count * sizeof(*g->edges);
 }
 
-static bool write_all(int file, const void *bytes, size_t size)
-{
-	const uint8_t *at = bytes;
-
-	while (size) {
-		ssize_t n = write(file, at, size < MOST_WRITTEN ? size : MOST_WRITTEN);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
-static bool read_all(int file, void *bytes, size_t size, size_t from)
-{
-	uint8_t *at = bytes;
-
-	while (size) {
-		ssize_t n = pread(file, at, size < MOST_WRITTEN ? size : MOST_WRITTEN, (off_t)from);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (!n)
-			errno = EIO;
-		if (n <= 0)
-			return false;
-		at += n;
-		from += (size_t)n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 static bool write_copy(struct flow_graph *g)
 {
 	const char *folder;
@@ -136,8 +96,8 @@ static bool write_copy(struct flow_graph *g)
 	file = door_temporary(&folder);
 	if (file < 0)
 		return false;
-	if (!write_all(file, g->first, first_bytes(g)) ||
-	    !write_all(file, g->edges, edge_bytes(g))) {
+	if (!aside_write(file, g->first, first_bytes(g)) ||
+	    !aside_write(file, g->edges, edge_bytes(g))) {
 		close(file);
 		return false;
 	}
@@ -168,6 +128,12 @@ struct error *flow_graph_map(struct flow_graph *g)
 	return NULL;
 }
 
+void flow_graph_forget(const struct flow_graph *g)
+{
+	if (g->mapped)
+		madvise(g->first, g->mapped, MADV_DONTNEED);
+}
+
 struct error *flow_graph_load(struct flow_graph *g)
 {
 	if (!g->file || (g->first && !g->mapped))
@@ -178,113 +144,90 @@ struct error *flow_graph_load(struct flow_graph *g)
 	g->edge_capacity = g->edge_count;
 	if (!g->first || !g->edges)
 		return &error_no_memory;
-	if (!read_all(g->file - 1, g->first, first_bytes(g), 0) ||
-	    !read_all(g->file - 1, g->edges, edge_bytes(g), first_bytes(g)))
+	if (!aside_read(g->file - 1, g->first, first_bytes(g), 0) ||
+	    !aside_read(g->file - 1, g->edges, edge_bytes(g), first_bytes(g)))
 		return error_errno(ERROR_FAILED, errno, "cannot read a temporary file");
 	return NULL;
 }
 
-/* ---- numbers ---- */
-
-struct number_array number_array_of(uint32_t *items, size_t count)
-{
-	size_t size = (count + 1) * sizeof(*items);
-	struct number_array ret = {.items = items};
-	const char *folder;
-	void *at = MAP_FAILED;
-	int file;
-
-	if (!items || size < LEAST_ASIDE)
-		return ret;
-	file = door_temporary(&folder);
-	if (file < 0)
-		return ret;
-	if (write_all(file, items, size))
-		at = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
-	close(file);
-	if (at == MAP_FAILED)
-		return ret;
-	free(items);
-	return (struct number_array){.items = at, .mapped = size};
-}
-
-void number_array_release(struct number_array *a)
-{
-	if (a->mapped)
-		munmap((void *)a->items, a->mapped);
-	else
-		free((void *)a->items);
-	*a = (struct number_array){0};
-}
-
-void number_array_forget(const struct number_array *a)
-{
-	if (a->mapped)
-		madvise((void *)a->items, a->mapped, MADV_DONTNEED);
-}
-
 /* ---- ways ---- */
 
-/* Nodes that are to be visited: a ring, which is rarely large. */
-struct ring {
-	uint32_t *items;
-	size_t first, count, room; /* room: a power of two */
+struct walk {
+	uint64_t *visited; /* a bit for each node */
+	size_t count;      /* of visited nodes */
+	/* Each node, and the one before it. Nodes are visited in this order, so it is the queue,
+	 * too. */
+	struct number_writer ways;
+	struct number_reader queue;
 };
 
-static bool ring_add(struct ring *q, uint32_t node)
+static void walk_release(struct walk *w)
 {
-	if (q->count == q->room) {
-		size_t room = q->room ? q->room * 2 : FIRST_ROOM;
-		uint32_t *items = realloc(q->items, room * sizeof(*items));
-
-		if (!items)
-			return false;
-		/* What was before the first comes after the last. */
-		memcpy(items + q->room, items, q->first * sizeof(*items));
-		q->items = items;
-		q->room = room;
-	}
-	q->items[(q->first + q->count++) & (q->room - 1)] = node;
-	return true;
+	free(w->visited);
+	number_writer_release(&w->ways);
+	number_reader_release(&w->queue);
 }
 
-static uint32_t ring_take(struct ring *q)
+static bool walk_on(struct walk *w, uint32_t node, uint32_t before)
 {
-	uint32_t node = q->items[q->first];
-
-	q->first = (q->first + 1) & (q->room - 1);
-	q->count--;
-	return node;
+	if (w->visited[node / 64] >> node % 64 & 1)
+		return true;
+	w->visited[node / 64] |= 1ull << node % 64;
+	w->count++;
+	number_writer_add(&w->ways, node);
+	number_writer_add(&w->ways, before);
+	return !w->ways.failed;
 }
 
-static void ring_release(struct ring *q)
+static bool take(struct walk *w, uint32_t *ret)
 {
-	free(q->items);
+	uint32_t before;
+
+	return number_reader_next(&w->queue, &w->ways, ret) &&
+	       number_reader_next(&w->queue, &w->ways, &before);
 }
 
-struct error *flow_graph_shortest(const struct flow_graph *g, uint32_t **ret)
+static struct error *must_check walk_all(const struct flow_graph *g, struct walk *w,
+					 struct number_array *ret)
 {
-	_cleanup_free_ uint32_t *before = flow_numbers(g->count, 0xff);
-	_cleanup_(ring_release) struct ring queue = {0};
-	bool ok = before && ring_add(&queue, 0);
+	bool ok = walk_on(w, 0, FLOW_NONE);
 
-	while (ok && queue.count) {
-		uint32_t node = ring_take(&queue);
-		size_t at = g->first[node];
-		bool more = at != FLOW_NONE;
+	for (size_t i = 0; ok && i < w->count; i++) {
+		uint32_t node;
+		size_t at;
+		bool more;
 
-		for (; more && ok; at++) {
-			uint32_t to = g->edges[at] & ~FLOW_LAST;
-
+		ok = take(w, &node);
+		at = ok ? g->first[node] : FLOW_NONE;
+		for (more = at != FLOW_NONE; more && ok; at++) {
 			more = !(g->edges[at] & FLOW_LAST);
-			if (!to || before[to] != FLOW_NONE)
-				continue;
-			before[to] = node;
-			ok = ring_add(&queue, to);
+			ok = walk_on(w, g->edges[at] & ~FLOW_LAST, node);
 		}
 	}
-	if (!ok)
+	return ok ? number_writer_finish(&w->ways, ret) : &error_no_memory;
+}
+
+/* The order of the visits is none to look nodes up in: so once more, by node, when there is room.
+ */
+struct error *flow_graph_shortest(struct flow_graph *g, struct number_array *ret)
+{
+	_cleanup_(walk_release) struct walk w = {
+		.visited = calloc(g->count / 64 + 1, sizeof(*w.visited))};
+	_cleanup_number_array_ struct number_array ways = {0};
+	struct error *err = w.visited ? walk_all(g, &w, &ways) : &error_no_memory;
+	uint32_t *before;
+
+	if (err)
+		return err;
+	flow_graph_put_aside(g);
+	before = flow_numbers(g->count, 0xff);
+	if (!before)
 		return &error_no_memory;
-	*ret = take_ptr(before);
+	for (size_t i = 0; i < 2 * w.count; i += 2) {
+		uint32_t node = number_array_pass(&ways, i);
+
+		before[node] = ways.items[i + 1];
+	}
+	*ret = number_array_of(before, g->count);
 	return NULL;
 }

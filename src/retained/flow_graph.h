@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "retained/number_array.h"
 
 #define FLOW_NONE UINT32_MAX
 /* The last edge of a node has this bit. */
@@ -45,32 +46,13 @@ void flow_graph_release(struct flow_graph *g);
 void flow_graph_put_aside(struct flow_graph *g);
 /* Before single nodes are looked at: only what is read takes memory. */
 struct error *flow_graph_map(struct flow_graph *g) must_check;
+/* What was read so far of a mapped graph takes no memory any more. */
+void flow_graph_forget(const struct flow_graph *g);
 /* Before all of it is used. */
 struct error *flow_graph_load(struct flow_graph *g) must_check;
 
-/* Numbers that are written once. In memory, or in a file of which only what is read takes memory.
- */
-struct number_array {
-	const uint32_t *items;
-	size_t mapped; /* bytes of the file; 0: they are in memory */
-};
-
-/* Takes `items`, and puts many into a file if there can be one. */
-struct number_array number_array_of(uint32_t *items, size_t count);
-void number_array_release(struct number_array *a);
-
-#define NUMBER_ARRAY_STEP (1u << 20)
-/* For a pass over all of them: what was read so far takes no memory any more. */
-void number_array_forget(const struct number_array *a);
-static inline uint32_t number_array_pass(const struct number_array *a, size_t at)
-{
-	if (at % NUMBER_ARRAY_STEP == 0 && a->mapped)
-		number_array_forget(a);
-	return a->items[at];
-}
-
-/* For each node, the node before it on a shortest way from node 0; FLOW_NONE for node 0. The caller
- * frees *ret. */
-struct error *flow_graph_shortest(const struct flow_graph *g, uint32_t **ret) must_check;
+/* For each node, the node before it on a shortest way from node 0; FLOW_NONE for node 0. The graph
+ * is put aside as soon as it is not needed any more. */
+struct error *flow_graph_shortest(struct flow_graph *g, struct number_array *ret) must_check;
 
 #endif

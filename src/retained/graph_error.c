@@ -130,6 +130,7 @@ struct error *object_graph_compare(struct object_graph *g, uint64_t *ret_words,
 			continue;
 		err = heap_objects_visit(&g->objects, batch, n, &choice, &visit);
 		end_object(&c);
+		flow_graph_forget(&g->flow);
 		n = 0;
 	}
 	free(c.now);

@@ -14,16 +14,8 @@
 struct making {
 	struct holder_tree *tree;
 	const struct holder_input *in;
-	uint32_t *types; /* by number: the type; NO_TYPE: it is a root */
-	uint32_t *own;   /* by number: the bytes of the object itself / 8 */
-	uint32_t *of;    /* by number: its holder */
-	struct open_type *open;
-};
-
-/* By name of a type. */
-struct open_type {
-	uint32_t count;  /* of its objects that hold the current one */
-	uint64_t before; /* bytes that were counted when the first of them was entered */
+	struct number_array types; /* by number: the type; NO_TYPE: it is a root */
+	struct number_array own;   /* by number: the size of the object itself (packed_size) */
 };
 
 /* ---- types ---- */
@@ -177,16 +169,6 @@ static struct error *must_check holder_of_root(struct making *m, const struct ro
 
 /* ---- objects ---- */
 
-static uint32_t type_at(const struct making *m, uint32_t number)
-{
-	return m->types[number];
-}
-
-static bool is_root(const struct making *m, uint32_t number)
-{
-	return m->types[number] == NO_TYPE;
-}
-
 /* The parts of a map are held as one with it. */
 static uint32_t held_as(const struct making *m, uint32_t type)
 {
@@ -200,108 +182,126 @@ static uint32_t held_as(const struct making *m, uint32_t type)
 	return map ? map : type;
 }
 
-static struct error *must_check holder_of_object(struct making *m, uint32_t number, uint32_t above,
+static struct error *must_check holder_of_object(struct making *m, uint32_t type, uint32_t above,
 						 uint32_t *ret)
 {
 	uint32_t sum;
-	struct error *err = sum_of(m, type_at(m, number), &sum);
+	struct error *err = sum_of(m, type, &sum);
+
 	if (!err)
-		err = sum_of(m, held_as(m, type_at(m, number)), &sum);
+		err = sum_of(m, held_as(m, type), &sum);
 
 	if (!err && m->tree->items[above].kind == HOLDER_ALL)
 		err = child_of(m->tree, above, HOLDER_SEVERAL, 0, &above);
 	return err ? err : child_of(m->tree, above, HOLDER_OBJECTS, m->tree->types[sum].name, ret);
 }
 
-static const struct root *root_of(const struct making *m, uint32_t number)
-{
-	return &m->in->graph->roots.items[m->in->dominators->nodes.items[number] - 1];
-}
-
-/* Each comes after what dominates it. */
-static struct error *must_check make_holders(struct making *m)
-{
-	struct holder_tree *tree = m->tree;
-	const struct dominators *d = m->in->dominators;
-	struct error *err = NULL;
-
-	m->of[0] = 0;
-	for (uint32_t i = 1; i < d->count && !err; i++) {
-		uint32_t above = m->of[d->immediate[i]], holder = 0;
-
-		err = is_root(m, i) ? holder_of_root(m, root_of(m, i), above, &holder)
-				    : holder_of_object(m, i, above, &holder);
-		if (err)
-			return err;
-		m->of[i] = holder;
-		if (tree->items[holder].count++)
-			continue;
-		tree->items[holder].example = d->nodes.items[i];
-		tree->items[holder].above = d->nodes.items[d->immediate[i]];
-	}
-	return err;
-}
-
-/* ---- sums ---- */
-
-struct sizing {
-	const struct object_graph *graph;
-	const uint32_t *numbers;
-	uint32_t *own;
-};
-
-#define OWN_UNIT 8u
-#define OWN_MOST UINT32_MAX
-
-static void take_size(void *arg, uint32_t rank, const struct object_span *span, uint32_t index)
-{
-	struct sizing *s = arg;
-	uint32_t number = s->numbers[object_graph_first_node(s->graph) + rank];
-	uint64_t size = span->object_size / OWN_UNIT;
-
-	if (number != FLOW_NONE)
-		s->own[number] = size < OWN_MOST ? (uint32_t)size : OWN_MOST;
-}
-
-static struct error *must_check find_sizes(struct making *m)
-{
-	const struct dominators *d = m->in->dominators;
-	struct sizing s = {.graph = m->in->graph, .own = flow_numbers(d->count, 0)};
-	_cleanup_free_ uint32_t *numbers = NULL;
-	struct error *err = dominators_numbers(d, m->in->graph->flow.count, &numbers);
-
-	m->own = s.own;
-	if (err || !s.own)
-		return err ? err : &error_no_memory;
-	s.numbers = numbers;
-	object_graph_each(m->in->graph, take_size, &s);
-	return NULL;
-}
-
-static uint64_t own_bytes(const struct making *m, uint32_t number)
-{
-	struct object_graph *g = m->in->graph;
-	uint32_t node = m->in->dominators->nodes.items[number];
-
-	if (m->own[number] < OWN_MOST)
-		return (uint64_t)m->own[number] * OWN_UNIT;
-	return object_graph_ranked(g, node - object_graph_first_node(g)).span->object_size;
-}
-
-static void sum_holders(struct making *m)
+/* Each comes after what dominates it. `of`: by number, its holder. */
+static struct error *must_check make_holders(struct making *m, uint32_t *of)
 {
 	struct holder_tree *tree = m->tree;
 	const struct dominators *d = m->in->dominators;
 
 	for (uint32_t i = 1; i < d->count; i++) {
+		uint32_t type = number_array_pass(&m->types, i);
+		uint32_t node = number_array_pass(&d->nodes, i);
+		uint32_t above = number_array_pass(&d->immediate, i), holder = 0;
+		struct error *err =
+			type == NO_TYPE ? holder_of_root(m, &m->in->graph->roots.items[node - 1],
+							 of[above], &holder)
+					: holder_of_object(m, type, of[above], &holder);
+
+		if (err)
+			return err;
+		of[i] = holder;
+		if (tree->items[holder].count++)
+			continue;
+		tree->items[holder].example = node;
+		tree->items[holder].above = d->nodes.items[above];
+	}
+	return NULL;
+}
+
+/* ---- sizes ---- */
+
+/* Those of large objects are whole pages. */
+#define SIZE_UNIT 8u
+#define SIZE_PAGE 8192u
+
+static uint32_t packed_size(uint64_t size)
+{
+	uint64_t small = size / SIZE_UNIT, large = size / SIZE_PAGE;
+
+	return small < FLOW_LAST ? (uint32_t)small
+				 : FLOW_LAST | (large < FLOW_LAST ? (uint32_t)large : ~FLOW_LAST);
+}
+
+static uint64_t size_of(uint32_t packed)
+{
+	return packed & FLOW_LAST ? (uint64_t)(packed & ~FLOW_LAST) * SIZE_PAGE
+				  : (uint64_t)packed * SIZE_UNIT;
+}
+
+static void take_size(void *arg, uint32_t rank, const struct object_span *span, uint32_t index)
+{
+	uint32_t *sizes = arg;
+
+	sizes[rank] = packed_size(span->object_size);
+}
+
+/* What is known by rank of the objects, by number; `of_root` for roots. */
+static struct error *must_check by_number(const struct making *m, const uint32_t *by_rank,
+					  uint32_t of_root, struct number_array *ret)
+{
+	_cleanup_number_writer_ struct number_writer w = {0};
+	const struct dominators *d = m->in->dominators;
+	uint32_t first = object_graph_first_node(m->in->graph);
+
+	for (uint32_t i = 0; i < d->count; i++) {
+		uint32_t node = number_array_pass(&d->nodes, i);
+
+		number_writer_add(&w, node < first ? of_root : by_rank[node - first]);
+	}
+	number_array_forget(&d->nodes);
+	return number_writer_finish(&w, ret);
+}
+
+static struct error *must_check find_sizes(struct making *m)
+{
+	_cleanup_free_ uint32_t *sizes = flow_room(m->in->graph->count);
+
+	if (!sizes)
+		return &error_no_memory;
+	object_graph_each(m->in->graph, take_size, sizes);
+	return by_number(m, sizes, 0, &m->own);
+}
+
+/* From here on the types by rank need no memory. */
+static struct error *must_check find_types(struct making *m)
+{
+	struct error *err = by_number(m, m->in->types->items, NO_TYPE, &m->types);
+
+	number_array_forget(m->in->types);
+	return err;
+}
+
+/* ---- sums ---- */
+
+static void sum_holders(struct making *m)
+{
+	struct holder_tree *tree = m->tree;
+
+	for (uint32_t i = 1; i < m->in->dominators->count; i++) {
+		uint32_t type = number_array_pass(&m->types, i);
+		uint64_t size = size_of(number_array_pass(&m->own, i));
 		struct type_sum *sum;
 
-		if (is_root(m, i))
+		if (type == NO_TYPE)
 			continue;
-		sum = &tree->types[tree->type_names[type_at(m, i)] - 1];
+		sum = &tree->types[tree->type_names[type] - 1];
 		sum->count++;
-		sum->bytes += own_bytes(m, i);
-		tree->items[m->of[i]].bytes += own_bytes(m, i);
+		sum->bytes += size;
+		tree->items[number_array_pass(&tree->of, i)].bytes += size;
 	}
 	for (size_t i = 0; i < tree->count; i++)
 		tree->items[i].retained = tree->items[i].bytes;
@@ -309,97 +309,109 @@ static void sum_holders(struct making *m)
 		tree->items[tree->items[i].parent].retained += tree->items[i].retained;
 }
 
-/* An object counts for its type if none above it has that, too: with it all that it holds. `total`
- * are the bytes of all objects that were entered. */
-static void enter(struct making *m, uint32_t number, uint64_t *total)
-{
-	struct open_type *open;
+/* A type, one of whose objects holds the current one. */
+struct open_type {
+	uint32_t sum;
+	uint32_t end;    /* the place after all that this object holds */
+	uint64_t before; /* bytes that were counted when it was entered */
+};
 
-	if (!number || is_root(m, number))
-		return;
-	open = &m->open[m->tree->type_names[type_at(m, number)] - 1];
-	if (!open->count++)
-		open->before = *total;
-	*total += own_bytes(m, number);
+/* All that is known of the objects, by their places (dominators_places). */
+struct placed {
+	struct number_array types, own, sizes;
+};
+
+static void placed_release(struct placed *p)
+{
+	number_array_release(&p->types);
+	number_array_release(&p->own);
+	number_array_release(&p->sizes);
 }
 
-static void leave(struct making *m, uint32_t number, uint64_t total)
+/* An object counts for its type if none above it has that, too: with it all that it holds. */
+static void sum_placed(const struct making *m, const struct placed *p, struct open_type *open,
+		       bool *is_open)
 {
-	struct open_type *open;
-	uint32_t sum;
+	struct holder_tree *tree = m->tree;
+	uint32_t end = m->in->dominators->count;
+	uint64_t total = 0;
+	size_t depth = 0;
 
-	if (!number || is_root(m, number))
-		return;
-	sum = m->tree->type_names[type_at(m, number)] - 1;
-	open = &m->open[sum];
-	if (!--open->count)
-		m->tree->types[sum].retained += total - open->before;
+	for (uint32_t at = 0; at <= end; at++) {
+		uint32_t type, sum;
+
+		for (; depth && open[depth - 1].end == at; depth--) {
+			const struct open_type *o = &open[depth - 1];
+
+			tree->types[o->sum].retained += total - o->before;
+			is_open[o->sum] = false;
+		}
+		type = at < end ? number_array_pass(&p->types, at) : NO_TYPE;
+		if (type == NO_TYPE)
+			continue;
+		sum = tree->type_names[type] - 1;
+		if (!is_open[sum])
+			open[depth++] =
+				(struct open_type){sum, at + number_array_pass(&p->sizes, at),
+						   total};
+		is_open[sum] = true;
+		total += size_of(number_array_pass(&p->own, at));
+	}
+}
+
+/* What is known by number, by place. */
+static struct error *must_check by_place(const struct number_array *places, uint32_t count,
+					 struct number_array *values, struct number_array *ret)
+{
+	uint32_t *items = flow_room(count);
+
+	if (!items)
+		return &error_no_memory;
+	for (uint32_t i = 0; i < count; i++)
+		items[number_array_pass(places, i)] = number_array_pass(values, i);
+	number_array_release(values);
+	*ret = number_array_of(items, count);
+	return NULL;
 }
 
 static struct error *must_check sum_types(struct making *m)
 {
-	const struct dominators *d = m->in->dominators;
-	_cleanup_free_ uint32_t *first = NULL, *next = NULL;
-	_cleanup_free_ struct open_type *open = calloc(m->tree->type_count + 1, sizeof(*open));
-	struct error *err = dominators_children(d, &first, &next);
-	uint64_t total = 0;
-	uint32_t at = 0;
+	uint32_t count = m->in->dominators->count;
+	size_t types = m->tree->type_count + 1;
+	_cleanup_(placed_release) struct placed p = {0};
+	_cleanup_number_array_ struct number_array places = {0}, sizes = {0};
+	_cleanup_free_ struct open_type *open = calloc(types, sizeof(*open));
+	_cleanup_free_ bool *is_open = calloc(types, sizeof(*is_open));
+	struct error *err = dominators_places(m->in->dominators, &places, &sizes);
 
-	if (err || !open)
-		return err ? err : &error_no_memory;
-	m->open = open;
-	for (;;) {
-		if (first[at]) {
-			at = first[at];
-			enter(m, at, &total);
-			continue;
-		}
-		while (at && !next[at]) {
-			leave(m, at, total);
-			at = d->immediate[at];
-		}
-		if (!at)
-			return NULL;
-		leave(m, at, total);
-		at = next[at];
-		enter(m, at, &total);
-	}
-}
-
-/* From here on the types and nodes in files need no memory. */
-static struct error *must_check find_types(struct making *m)
-{
-	const struct dominators *d = m->in->dominators;
-	uint32_t first = object_graph_first_node(m->in->graph);
-
-	m->types = flow_room(d->count);
-	if (!m->types)
-		return &error_no_memory;
-	for (uint32_t i = 0; i < d->count; i++) {
-		uint32_t node = number_array_pass(&d->nodes, i);
-
-		m->types[i] = node < first ? NO_TYPE : m->in->types->items[node - first];
-	}
-	number_array_forget(&d->nodes);
-	number_array_forget(m->in->types);
-	return NULL;
+	if (!err && (!open || !is_open))
+		err = &error_no_memory;
+	if (!err)
+		err = by_place(&places, count, &m->types, &p.types);
+	if (!err)
+		err = by_place(&places, count, &m->own, &p.own);
+	if (!err)
+		err = by_place(&places, count, &sizes, &p.sizes);
+	if (!err)
+		sum_placed(m, &p, open, is_open);
+	return err;
 }
 
 /* With the least memory at a time: so in this order. */
 static struct error *must_check make_tree(struct making *m)
 {
-	struct holder_tree *tree = m->tree;
+	uint32_t count = m->in->dominators->count, *of;
 	struct error *err = find_types(m);
 
 	if (!err)
 		err = find_sizes(m);
 	if (err)
 		return err;
-	m->of = flow_numbers(m->in->dominators->count, 0);
-	err = m->of ? make_holders(m) : &error_no_memory;
+	of = flow_numbers(count, 0);
+	err = of ? make_holders(m, of) : &error_no_memory;
+	m->tree->of = number_array_of(of, count);
 	if (!err)
 		sum_holders(m);
-	tree->of = number_array_of(m->of, m->in->dominators->count);
 	return err ? err : sum_types(m);
 }
 
@@ -459,8 +471,8 @@ struct error *holder_tree_make(const struct holder_input *in, struct holder_tree
 	err = add_holder(ret, HOLDER_NONE, HOLDER_ALL, 0, &first);
 	if (!err)
 		err = make_tree(&m);
-	free(m.types);
-	free(m.own);
+	number_array_release(&m.types);
+	number_array_release(&m.own);
 	if (!err)
 		err = put_in_order(ret);
 	for (size_t i = 0; i < in->graph->table->count && !err; i++)

@@ -22,8 +22,9 @@ struct reading {
 	uint64_t *pending;  /* a bit for each object: it is reached, and is to be visited */
 	uint64_t low, high; /* of all spans */
 	uint32_t source;    /* the object whose edges are being added */
-	size_t first_edge;  /* of it; its number comes before it */
-	uint32_t *kept;     /* objects that finalizers will be given */
+	size_t first_edge;  /* of it */
+	struct number_writer sources; /* those that have edges, in their order */
+	uint32_t *kept;               /* objects that finalizers will be given */
 	size_t kept_count;
 	size_t kept_capacity;
 	enum root_kind kind; /* of the roots that are being read */
@@ -129,12 +130,12 @@ static void add_edge(void *arg, uint64_t slot, uint64_t value)
 	reach(r, o);
 	if (f->edge_count > r->first_edge && f->edges[f->edge_count - 1] == number)
 		return;
-	if (!flow_graph_reserve(f, f->edge_count + 2)) {
+	if (!flow_graph_reserve(f, f->edge_count + 1)) {
 		fail(r, &error_no_memory);
 		return;
 	}
-	if (f->edge_count + 1 == r->first_edge)
-		f->edges[f->edge_count++] = r->source;
+	if (f->edge_count == r->first_edge)
+		number_writer_add(&r->sources, r->source);
 	f->edges[f->edge_count++] = number;
 }
 
@@ -177,7 +178,7 @@ static bool wanted(void *arg, struct heap_object object, const uint8_t *bytes, s
 	r->pending[number / 64] &= ~(1ull << number % 64);
 	end_source(r);
 	r->source = (uint32_t)number;
-	r->first_edge = r->g->flow.edge_count + 1;
+	r->first_edge = r->g->flow.edge_count;
 	note_type(r, object, bytes, size);
 	return true;
 }
@@ -440,24 +441,22 @@ static void make_ranks(struct object_graph *g)
 	}
 }
 
-/* Objects become nodes, and the numbers of sources leave the list of edges. */
-static void name_nodes(struct object_graph *g)
+/* Objects become nodes. */
+static void name_nodes(struct object_graph *g, const struct number_array *sources)
 {
 	struct flow_graph *f = &g->flow;
 	uint32_t first = object_graph_first_node(g);
-	size_t to = 0;
 
-	for (size_t from = 0; from < f->edge_count;) {
-		uint32_t source = first + object_graph_rank(g, f->edges[from++]), edge;
+	for (size_t at = 0, source = 0; at < f->edge_count; source++) {
+		uint32_t object = number_array_pass(sources, source), edge;
 
-		f->first[source] = (uint32_t)to;
+		f->first[first + object_graph_rank(g, object)] = (uint32_t)at;
 		do {
-			edge = f->edges[from++];
-			f->edges[to++] = (first + object_graph_rank(g, edge & ~FLOW_LAST)) |
+			edge = f->edges[at];
+			f->edges[at++] = (first + object_graph_rank(g, edge & ~FLOW_LAST)) |
 					 (edge & FLOW_LAST);
 		} while (!(edge & FLOW_LAST));
 	}
-	f->edge_count = to;
 }
 
 static int compare_edges(const void *a, const void *b)
@@ -499,12 +498,16 @@ static void add_roots(struct object_graph *g)
 	}
 }
 
-static struct error *must_check make_nodes(struct object_graph *g)
+static struct error *must_check make_nodes(struct object_graph *g, struct number_writer *sources)
 {
+	_cleanup_number_array_ struct number_array read = {0};
 	struct flow_graph *f = &g->flow;
 	struct root_list *l = &g->roots;
 	uint64_t count = (uint64_t)g->count + l->count + 1;
+	struct error *err = number_writer_finish(sources, &read);
 
+	if (err)
+		return err;
 	if (count > FLOW_MOST_NODES)
 		return error_format(ERROR_UNSUPPORTED,
 				    "the heap has more objects than gospect supports (%u)",
@@ -514,7 +517,7 @@ static struct error *must_check make_nodes(struct object_graph *g)
 	f->first = flow_numbers(count, 0xff);
 	if (!f->first || !flow_graph_reserve(f, f->edge_count + l->count + l->edge_count + 1))
 		return &error_no_memory;
-	name_nodes(g);
+	name_nodes(g, &read);
 	if (l->edge_count)
 		qsort(l->edges, l->edge_count, sizeof(*l->edges), compare_edges);
 	add_roots(g);
@@ -569,6 +572,7 @@ static void reading_release(struct reading *r)
 	free(r->queue);
 	free(r->pending);
 	free(r->kept);
+	number_writer_release(&r->sources);
 }
 
 struct error *object_graph_read(struct target *t, const struct image *img,
@@ -590,7 +594,7 @@ struct error *object_graph_read(struct target *t, const struct image *img,
 	if (!err)
 		err = read_all(&r);
 	if (!err)
-		err = make_nodes(&g);
+		err = make_nodes(&g, &r.sources);
 	if (err)
 		return err;
 	*ret = g;

@@ -12,9 +12,13 @@ static struct error *must_check find_root_holders(struct retained *r)
 	r->root_holders = calloc(first, sizeof(*r->root_holders));
 	if (!r->root_holders)
 		return &error_no_memory;
-	for (uint32_t i = 0; i < r->dominators.count; i++)
-		if (r->dominators.nodes.items[i] < first)
-			r->root_holders[r->dominators.nodes.items[i]] = r->holders.of.items[i];
+	for (uint32_t i = 0; i < r->dominators.count; i++) {
+		uint32_t node = number_array_pass(&r->dominators.nodes, i);
+
+		if (node < first)
+			r->root_holders[node] = r->holders.of.items[i];
+	}
+	number_array_forget(&r->dominators.nodes);
 	return NULL;
 }
 
@@ -35,6 +39,7 @@ static struct error *must_check read_heap(struct retained *r, struct target *t,
 	r->object_types = number_array_of(types, r->graph.count);
 	if (!err)
 		err = allocation_sites_find(&r->graph, r->object_types.items, &r->sites);
+	number_array_forget(&r->object_types);
 	if (!err)
 		err = equal_strings_finish(&r->strings, options->strings);
 	if (!err && !options->is_exact)
@@ -51,20 +56,19 @@ static struct error *must_check find_holders(struct retained *r)
 					.types = &r->object_types,
 					.runtime_types = &r->types};
 	struct flow_graph *flow = &r->graph.flow;
-	uint32_t *shortest = NULL;
 	struct error *err = flow_graph_load(flow);
 
 	if (!err)
-		err = flow_graph_shortest(flow, &shortest);
-	r->shortest = number_array_of(shortest, flow->count);
+		err = flow_graph_shortest(flow, &r->shortest);
+	if (!err)
+		err = flow_graph_load(flow);
 	if (!err)
 		err = dominators_find(flow, &r->dominators);
-
 	if (!err)
 		err = holder_tree_make(&in, &r->holders);
 	if (!err)
 		err = find_root_holders(r);
-	free(take_ptr(r->dominators.immediate));
+	number_array_release(&r->dominators.immediate);
 	return err ? err : flow_graph_map(flow);
 }
 

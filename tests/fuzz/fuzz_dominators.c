@@ -71,7 +71,7 @@ static void compare(const struct dominators *d, const uint64_t *expected, uint32
 	for (uint32_t i = 0; i < d->count; i++) {
 		uint64_t found = 1;
 
-		for (uint32_t k = i; k; k = d->immediate[k])
+		for (uint32_t k = i; k; k = d->immediate.items[k])
 			found |= 1ull << d->nodes.items[k];
 		fuzz_require(found == expected[d->nodes.items[i]]);
 	}
@@ -79,7 +79,7 @@ static void compare(const struct dominators *d, const uint64_t *expected, uint32
 
 static void check(struct flow_graph *g)
 {
-	_cleanup_free_ uint32_t *first = NULL, *next = NULL, *before = NULL;
+	_cleanup_number_array_ struct number_array before = {0}, places = {0}, sizes = {0};
 	_cleanup_dominators_ struct dominators d = {0};
 	uint64_t expected[EXACT];
 	uint32_t count = g->count;
@@ -91,8 +91,14 @@ static void check(struct flow_graph *g)
 	if (count <= EXACT)
 		compare(&d, expected, count);
 	for (uint32_t i = 1; i < d.count; i++)
-		fuzz_require(d.immediate[i] < i && before[d.nodes.items[i]] != FLOW_NONE);
-	fuzz_require(!dominators_children(&d, &first, &next));
+		fuzz_require(d.immediate.items[i] < i &&
+			     before.items[d.nodes.items[i]] != FLOW_NONE);
+	fuzz_require(!dominators_places(&d, &places, &sizes));
+	for (uint32_t i = 1; i < d.count; i++)
+		fuzz_require(places.items[i] > places.items[d.immediate.items[i]] &&
+			     places.items[i] + sizes.items[i] <=
+				     places.items[d.immediate.items[i]] +
+					     sizes.items[d.immediate.items[i]]);
 	fuzz_accepted += d.count > 4;
 }
 

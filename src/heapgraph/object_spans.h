@@ -47,11 +47,10 @@ struct error *object_spans_read(struct target *t, const struct golayout *lay,
 void object_spans_release(struct object_spans *s);
 #define _cleanup_object_spans_ __attribute__((cleanup(object_spans_release)))
 
-/* The span that holds this address, or NULL. */
-static inline struct object_span *object_spans_find(struct object_spans *s, uint64_t address)
+/* Where the number of the span that holds this address is; NULL: none does. */
+static inline const uint32_t *object_spans_page(struct object_spans *s, uint64_t address)
 {
 	uint64_t chunk = address / (HEAP_CHUNK_PAGES * HEAP_PAGE);
-	uint32_t number;
 
 	if (chunk != s->last_chunk || !s->last_pages) {
 		const uint64_t *place = map_find(&s->chunks, chunk);
@@ -61,8 +60,15 @@ static inline struct object_span *object_spans_find(struct object_spans *s, uint
 		s->last_chunk = chunk;
 		s->last_pages = s->pages[*place - 1];
 	}
-	number = s->last_pages[address / HEAP_PAGE % HEAP_CHUNK_PAGES];
-	return number ? &s->items[number - 1] : NULL;
+	return &s->last_pages[address / HEAP_PAGE % HEAP_CHUNK_PAGES];
+}
+
+/* The span that holds this address, or NULL. */
+static inline struct object_span *object_spans_find(struct object_spans *s, uint64_t address)
+{
+	const uint32_t *page = object_spans_page(s, address);
+
+	return page && *page ? &s->items[*page - 1] : NULL;
 }
 
 /* An object: its span, and its place in it. */

@@ -28,6 +28,22 @@ enum {
 #define PIECE (1u << 20)
 #define LARGEST_ELEMENT (1u << 20)
 
+/* What a word leads to, as its type says. */
+struct claim {
+	enum object_form form;
+	uint64_t type;
+	uint64_t extent; /* bytes of the value; 0: not known */
+};
+
+/* A claim waits for three numbers in memory, each of which says where the next one is. */
+#define AHEAD 8u
+#define STEPS 4u
+
+struct waiting_claim {
+	uint64_t value;
+	struct claim claim;
+};
+
 struct typing {
 	struct object_graph *g;
 	struct runtime_types *types;
@@ -38,6 +54,8 @@ struct typing {
 	uint32_t *queue;   /* a ring of numbers of spans */
 	size_t queue_first;
 	size_t queue_count;
+	struct waiting_claim claims[AHEAD * STEPS]; /* a ring */
+	uint64_t claims_made, claims_taken;
 	uint64_t image_start, image_end; /* where the program's own data is */
 	struct error *err;
 };
@@ -82,13 +100,6 @@ static void enqueue(struct typing *y, struct heap_object o)
 	span->is_queued = true;
 	y->queue[(y->queue_first + y->queue_count++) % s->count] = (uint32_t)(span - s->items);
 }
-
-/* What a word leads to, as its type says. */
-struct claim {
-	enum object_form form;
-	uint64_t type;
-	uint64_t extent; /* bytes of the value; 0: not known */
-};
 
 /* Whether a value of so many bytes is given an object of this size: the smallest that it fits. */
 static bool fits(uint64_t extent, const struct object_span *span)
@@ -152,6 +163,60 @@ static void claim_object(struct typing *y, uint64_t value, const struct claim *c
 	}
 }
 
+/* ---- claims wait for memory ---- */
+
+/* The object that a claim is about may be anywhere: what is known of it is asked for in steps,
+ * while other claims are made. */
+static void look_ahead(struct typing *y, uint64_t value, unsigned int step)
+{
+	struct object_graph *g = y->g;
+	struct object_span *span;
+	struct heap_object o;
+
+	if (step == 0) {
+		__builtin_prefetch(object_spans_page(&g->spans, value));
+	} else if (step == 1) {
+		span = object_spans_find(&g->spans, value);
+		__builtin_prefetch(span);
+		__builtin_prefetch(span + 1);
+	} else if (object_spans_object(&g->spans, value, &o)) {
+		uint64_t number = heap_object_number(o);
+
+		if (step == 2)
+			__builtin_prefetch(&g->reached[number / 64]);
+		else if (object_graph_reached(g, number))
+			__builtin_prefetch(&y->items[object_graph_rank(g, number)], 1);
+	}
+}
+
+static void take_claim(struct typing *y)
+{
+	const struct waiting_claim *w = &y->claims[y->claims_taken++ % ARRAY_SIZE(y->claims)];
+
+	claim_object(y, w->value, &w->claim);
+}
+
+/* Claims have effect in the order in which they are made. */
+static void claim_later(struct typing *y, uint64_t value, const struct claim *c)
+{
+	uint64_t made = y->claims_made;
+
+	if (!object_spans_page(&y->g->spans, value))
+		return;
+	if (made - y->claims_taken == ARRAY_SIZE(y->claims))
+		take_claim(y);
+	y->claims[made % ARRAY_SIZE(y->claims)] = (struct waiting_claim){value, *c};
+	y->claims_made++;
+	for (unsigned int step = 0; step < STEPS && made - y->claims_taken >= step * AHEAD; step++)
+		look_ahead(y, y->claims[(made - step * AHEAD) % ARRAY_SIZE(y->claims)].value, step);
+}
+
+static void take_claims(struct typing *y)
+{
+	while (y->claims_taken < y->claims_made)
+		take_claim(y);
+}
+
 /* ---- values ---- */
 
 static void walk(struct typing *y, const struct runtime_type *type, const uint8_t *bytes,
@@ -170,8 +235,8 @@ static void walk_interface(struct typing *y, bool has_methods, const uint8_t *by
 	if (type && runtime_type_is_direct(type))
 		walk(y, type, bytes + 8, 8, depth + 1);
 	else if (type)
-		claim_object(y, word_at(bytes, 8),
-			     &(struct claim){FORM_VALUE, type->address, type->size});
+		claim_later(y, word_at(bytes, 8),
+			    &(struct claim){FORM_VALUE, type->address, type->size});
 }
 
 static void walk_slice(struct typing *y, const struct runtime_type *slice, const uint8_t *bytes)
@@ -181,7 +246,7 @@ static void walk_slice(struct typing *y, const struct runtime_type *slice, const
 
 	if (!element || __builtin_mul_overflow(element->size, capacity, &extent))
 		return;
-	claim_object(y, word_at(bytes, 0), &(struct claim){FORM_ARRAY, element->address, extent});
+	claim_later(y, word_at(bytes, 0), &(struct claim){FORM_ARRAY, element->address, extent});
 }
 
 static void walk_fields(struct typing *y, const struct runtime_type *type, const uint8_t *bytes,
@@ -216,7 +281,7 @@ static void walk_pointer(struct typing *y, const struct runtime_type *type, uint
 	const struct runtime_type *element = type_of(y, type->element);
 
 	if (element)
-		claim_object(y, word, &(struct claim){FORM_VALUE, element->address, element->size});
+		claim_later(y, word, &(struct claim){FORM_VALUE, element->address, element->size});
 }
 
 /* Follows the pointers of a value. */
@@ -233,20 +298,20 @@ static void walk(struct typing *y, const struct runtime_type *type, const uint8_
 		walk_slice(y, type, bytes);
 		break;
 	case KIND_STRING:
-		claim_object(y, word_at(bytes, 0),
-			     &(struct claim){FORM_STRING, 0, word_at(bytes, 8)});
+		claim_later(y, word_at(bytes, 0),
+			    &(struct claim){FORM_STRING, 0, word_at(bytes, 8)});
 		break;
 	case KIND_INTERFACE:
 		walk_interface(y, type->has_methods, bytes, depth);
 		break;
 	case KIND_MAP:
-		claim_object(y, word_at(bytes, 0), &(struct claim){FORM_MAP, type->address, 0});
+		claim_later(y, word_at(bytes, 0), &(struct claim){FORM_MAP, type->address, 0});
 		break;
 	case KIND_CHAN:
-		claim_object(y, word_at(bytes, 0), &(struct claim){FORM_CHAN, type->address, 0});
+		claim_later(y, word_at(bytes, 0), &(struct claim){FORM_CHAN, type->address, 0});
 		break;
 	case KIND_FUNC:
-		claim_object(y, word_at(bytes, 0), &(struct claim){FORM_CLOSURE, 0, 0});
+		claim_later(y, word_at(bytes, 0), &(struct claim){FORM_CLOSURE, 0, 0});
 		break;
 	case KIND_STRUCT:
 		walk_fields(y, type, bytes, size, depth);
@@ -275,13 +340,13 @@ static void read_map(struct typing *y, uint64_t map, const uint8_t *bytes)
 	if (!type)
 		return;
 	if (!has_groups(type_of(y, type->group))) {
-		claim_object(y, word_at(bytes, HMAP_BUCKETS), &groups);
-		claim_object(y, word_at(bytes, HMAP_OLD_BUCKETS), &groups);
+		claim_later(y, word_at(bytes, HMAP_BUCKETS), &groups);
+		claim_later(y, word_at(bytes, HMAP_OLD_BUCKETS), &groups);
 	} else if (!word_at(bytes, MAP_DIRECTORY_LENGTH)) {
-		claim_object(y, word_at(bytes, MAP_DIRECTORY), &groups);
+		claim_later(y, word_at(bytes, MAP_DIRECTORY), &groups);
 	} else {
-		claim_object(y, word_at(bytes, MAP_DIRECTORY),
-			     &(struct claim){FORM_MAP_DIRECTORY, map, 0});
+		claim_later(y, word_at(bytes, MAP_DIRECTORY),
+			    &(struct claim){FORM_MAP_DIRECTORY, map, 0});
 	}
 }
 
@@ -295,14 +360,14 @@ static void read_groups(struct typing *y, uint64_t map, const uint8_t *bytes, si
 		return;
 	/* A bucket ends with the address of the next one. */
 	for (size_t at = 0; at + group->size <= size; at += group->size)
-		claim_object(y, word_at(bytes, at + group->size - 8),
-			     &(struct claim){FORM_MAP_GROUPS, map, 0});
+		claim_later(y, word_at(bytes, at + group->size - 8),
+			    &(struct claim){FORM_MAP_GROUPS, map, 0});
 }
 
 static void read_directory(struct typing *y, uint64_t map, const uint8_t *bytes, size_t size)
 {
 	for (size_t at = 0; at + 8 <= size && !y->err; at += 8)
-		claim_object(y, word_at(bytes, at), &(struct claim){FORM_MAP_TABLE, map, 0});
+		claim_later(y, word_at(bytes, at), &(struct claim){FORM_MAP_TABLE, map, 0});
 }
 
 static void read_chan(struct typing *y, uint64_t chan, const uint8_t *bytes)
@@ -312,8 +377,8 @@ static void read_chan(struct typing *y, uint64_t chan, const uint8_t *bytes)
 
 	if (type && !__builtin_mul_overflow(word_at(bytes, HCHAN_LENGTH),
 					    word_at(bytes, HCHAN_ELEMENT_SIZE) & 0xffff, &extent))
-		claim_object(y, word_at(bytes, HCHAN_BUFFER),
-			     &(struct claim){FORM_ARRAY, type->element, extent});
+		claim_later(y, word_at(bytes, HCHAN_BUFFER),
+			    &(struct claim){FORM_ARRAY, type->element, extent});
 }
 
 /* Words of which nothing is known: two that are an interface show that by themselves. */
@@ -370,8 +435,8 @@ static void read_object(struct typing *y, uint32_t *item, const uint8_t *bytes, 
 		read_groups(y, o.type, bytes, size);
 		break;
 	case FORM_MAP_TABLE:
-		claim_object(y, word_at(bytes, TABLE_GROUPS),
-			     &(struct claim){FORM_MAP_GROUPS, o.type, 0});
+		claim_later(y, word_at(bytes, TABLE_GROUPS),
+			    &(struct claim){FORM_MAP_GROUPS, o.type, 0});
 		break;
 	case FORM_MAP_DIRECTORY:
 		read_directory(y, o.type, bytes, size);
@@ -480,6 +545,7 @@ static struct error *must_check drain(struct typing *y)
 		if (y->g->stop && atomic_load(y->g->stop))
 			return &error_stopped;
 		err = heap_objects_visit(&y->g->objects, spans, n, &choice, &visit);
+		take_claims(y);
 		if (!err)
 			err = take_ptr(y->err);
 	}

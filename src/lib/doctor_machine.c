@@ -138,6 +138,20 @@ static void find_kernel_symbols(const struct findings *to)
 		     err ? err->message : "kernel functions have names (record --kernel)");
 }
 
+/* The level in brackets: "none [integrity] confidentiality". Its file is that of root. */
+static void find_lockdown(const struct findings *to)
+{
+	_cleanup_fclose_ FILE *f = fopen("/sys/kernel/security/lockdown", "re");
+	char level[32];
+
+	if (!f)
+		findings_add(to, true, "lockdown",
+			     "not known: /sys/kernel/security/lockdown cannot be read");
+	else if (fscanf(f, "%*[^[][%31[a-z]", level) == 1 || fscanf(f, "[%31[a-z]", level) == 1)
+		findings_add(to, true, "lockdown", "%s: it forbids nothing that gospect needs",
+			     level);
+}
+
 static void find_confinement(const struct findings *to, const struct access_self *self)
 {
 	char hidepid[16];
@@ -231,6 +245,7 @@ static void look_at_machine(const struct findings *to)
 	find_yama(to, &self);
 	find_perf_level(to, &self);
 	find_kernel_symbols(to);
+	find_lockdown(to);
 	find_confinement(to, &self);
 	memory = find_probe(to, "reading", "the memory of a child process", probe_memory());
 	fast = find_probe(to, "process_vm_readv", "works on a child process",

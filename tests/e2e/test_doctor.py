@@ -15,7 +15,7 @@ from lib.process import wait_until
 
 VERBS = ("ps", "dump", "stack", "record", "top", "record, on-CPU", "trace", "offcpu")
 FACTS = ("kernel", "user", "capabilities", "yama ptrace_scope", "perf_event_paranoid",
-         "kptr_restrict", "seccomp", "user namespace", "hidepid", "reading", "process_vm_readv",
+         "kptr_restrict", "lockdown", "seccomp", "user namespace", "hidepid", "reading", "process_vm_readv",
          "ptrace", "perf_event_open", "bpf")
 SECCOMP = gospect.ROOT / "tests" / "lib" / "seccomp.py"
 

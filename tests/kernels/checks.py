@@ -6,6 +6,7 @@ kernel lacks what the verb needs, and AssertionError where gospect is wrong.
 
 import json
 import re
+import subprocess
 import time
 
 from lib import callers, golang, gotrace, pprof, rawprofile, traceback
@@ -272,7 +273,7 @@ def denied_alice(there, program, *args):
 
 
 def yama(there):
-    """Scopes 1 and 2 for a user; 3, which stays until the next boot, has a machine of its own."""
+    """Scopes 1 and 2 for a user."""
     if there.machine.run("test -e /proc/sys/kernel/yama/ptrace_scope").status:
         raise Lacking("this kernel has no Yama")
     program = there.start("states", "-only=chan", prefix=ALICE)
@@ -310,10 +311,94 @@ def hidepid(there):
         there.machine.run("mount -o remount,hidepid=0 /proc").ok()
 
 
+# Allows everything but ptrace.
+PROFILE = """
+profile confined {path} {{
+  capability, network, file, mount, umount, pivot_root, signal, dbus, unix,
+  deny ptrace,
+}}
+"""
+APPARMOR = "/sys/kernel/security/apparmor"
+SECURITYFS = "mountpoint -q /sys/kernel/security || mount -t securityfs none /sys/kernel/security\n"
+
+
+def load_profile(there, path):
+    """A profile for the program of that path, compiled for what this kernel's AppArmor has."""
+    there.machine.run(f"test -d features || cp -r {APPARMOR}/features features").ok()
+    there.file("profile").write_text(PROFILE.format(path=path))
+    subprocess.run(["apparmor_parser", "--skip-kernel-load", "--skip-cache", "--features-file", there.file("features"),
+                    "--ofile", there.file("profile.bin"), there.file("profile")], capture_output=True, check=True)
+    there.machine.run(f"cat profile.bin >{APPARMOR}/.load").ok()
+
+
+def apparmor(there):
+    """A confined program is read from outside; a confined gospect says whose rule stops it."""
+    if there.machine.run(f"{SECURITYFS} test -e {APPARMOR}/.load").status:
+        raise Lacking("this kernel does not have AppArmor on")
+    there.machine.run("cp /usr/bin/gospect /tmp/gospect").ok()
+    try:
+        load_profile(there, there.machine.put(there.build("states")))
+        program = there.start("states", "-only=chan")
+        confined = there.machine.run(f"cat /proc/{program.pid}/attr/current").ok().text.strip()
+        assert confined == "confined (enforce)", confined
+        there.machine.gospect("dump", program.pid).ok()
+        unload_profile(there)
+        load_profile(there, "/tmp/gospect")
+        for verb in "dump", "record -d 1 -o p.pb.gz", "trace -d 1 -o p.trace", "leaks --exact", "doctor -p":
+            result = there.machine.run(f"/tmp/gospect {verb} {program.pid}")
+            assert result.status == 1 and "a security module (SELinux, AppArmor, Landlock) forbids it to 'confined " \
+                "(enforce)'; allow it" in result.err + result.text, (verb, result.err)
+    finally:
+        unload_profile(there)
+        there.machine.run("rm /tmp/gospect")
+
+
+def unload_profile(there):
+    there.machine.run(f"printf confined >{APPARMOR}/.remove")
+
+
+def lockdown(there):
+    """It stays until the next boot."""
+    if there.machine.run(f"{SECURITYFS} test -e /sys/kernel/security/lockdown").status:
+        raise Lacking("this kernel has no lockdown")
+    for level in "integrity", "confidentiality":
+        there.machine.run(f"echo {level} >/sys/kernel/security/lockdown").ok()
+        doctor = there.machine.gospect("doctor").text
+        assert re.search(rf"^ok  lockdown +{level}: ", doctor, re.MULTILINE), doctor
+    for check in dump, on_cpu, labels_at_samples, memory, exact, trace:
+        try:
+            check(there)
+        except Lacking as lacking:  # the same as without
+            if not any(words in str(lacking) for words in ("needs Linux 5.5", "force_override", "supports amd64 only")):
+                raise
+
+
+def yama_3(there):
+    """Nobody attaches to anything until the next boot, also not root or a parent."""
+    if there.machine.run("test -e /proc/sys/kernel/yama/ptrace_scope").status:
+        raise Lacking("this kernel has no Yama")
+    rule = "kernel.yama.ptrace_scope is 3, which forbids it until the next boot; boot with 2 or less"
+    program = there.start("states", "-only=chan", prefix=ALICE)
+    set_to(there, "kernel/yama/ptrace_scope", 3)
+    for who in "", ALICE:
+        for verb in ("dump", "stack -g 1", "record -d 1 -o /tmp/p.pb.gz", "trace -d 1 -o /tmp/p.trace", "offcpu -d 1",
+                     "waits", "why", "heap -o /tmp/h.pb.gz", "memory", "leaks", "leaks --exact",
+                     "watch --when 'goroutines > 1' -o /tmp/w"):
+            result = there.machine.run(f"{who} gospect {verb} -p {program.pid}")
+            said = result.err.splitlines()
+            assert result.status == 1 and len(said) == 1, (verb, said)
+            assert re.fullmatch(f"gospect: cannot (read|watch) process {program.pid}.*: permission denied: {rule}", said[0])
+    result = there.machine.run(f"gospect record -o /tmp/p.pb.gz -- {program.path} -only=chan; ls /tmp/p.pb.gz")
+    assert rule in result.err and not result.text, result.err
+    assert re.search(r"^no  yama ptrace_scope +3: .*boot with 2 or less", there.machine.gospect("doctor").text, re.MULTILINE)
+
+
 VERBS = {
     "ps": ps, "dump": dump, "stack": stack, "record": record, "CPU samples": on_cpu,
     "labels at each sample": labels_at_samples, "top": top, "trace": trace, "trace -- COMMAND": trace_command,
     "offcpu": offcpu, "report": report, "waits": waits, "why": why, "heap": heap, "heap --retained": retained, "memory": memory, "leaks": leaks,
     "leaks --exact": exact, "watch": watch, "serve": serve,
 }
-DENIALS = {"Yama 1 and 2": yama, "perf forbidden": without_perf, "hidepid": hidepid}
+# Lockdown and Yama 3 cannot be undone: they come last.
+DENIALS = {"Yama 1 and 2": yama, "perf forbidden": without_perf, "hidepid": hidepid, "AppArmor": apparmor,
+           "lockdown": lockdown, "Yama 3": yama_3}

@@ -32,7 +32,7 @@ def why_not(architecture):
     """Why there is no such machine here; None when there is one."""
     if architecture != AMD64:
         return arm64.why_not()
-    missing = [name for name in (QEMU, "busybox", "setpriv", "unshare") if not shutil.which(name)]
+    missing = [name for name in (QEMU, "busybox", "setpriv", "unshare", "apparmor_parser") if not shutil.which(name)]
     return f"{missing[0]} is missing: scripts/install-deps kernels" if missing else None
 
 

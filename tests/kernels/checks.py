@@ -105,15 +105,19 @@ def on_cpu(there):
 
 def labels_at_samples(there):
     """Each handler works for some microseconds under a label of its own."""
-    profile, said = recorded(there, there.start("profiled", "http"), "-r 200")
-    if why := said_line(said, "may get wrong labels: "):
-        raise Lacking(why)
+    program = there.start("profiled", "http")
     right = wrong = 0
-    for sample in profile.samples:
-        for function, label in ("main.sorted.func1", "sort"), ("main.hashed.func1", "hash"):
-            if function in sample.stack and sample.labels["state"] == "running":
-                right += sample.values["cpu"] if sample.labels.get("work") == label else 0
-                wrong += sample.values["cpu"] if sample.labels.get("work") != label else 0
+    for _ in range(5):  # a busy machine has few samples
+        profile, said = recorded(there, program, "-r 200")
+        if why := said_line(said, "may get wrong labels: "):
+            raise Lacking(why)
+        for sample in profile.samples:
+            for function, label in ("main.sorted.func1", "sort"), ("main.hashed.func1", "hash"):
+                if function in sample.stack and sample.labels["state"] == "running":
+                    right += sample.values["cpu"] if sample.labels.get("work") == label else 0
+                    wrong += sample.values["cpu"] if sample.labels.get("work") != label else 0
+        if right > SECOND / 4:
+            break
     assert right > SECOND / 4 and wrong < 0.02 * right, (right, wrong)
 
 
@@ -388,8 +392,8 @@ def yama_3(there):
             said = result.err.splitlines()
             assert result.status == 1 and len(said) == 1, (verb, said)
             assert re.fullmatch(f"gospect: cannot (read|watch) process {program.pid}.*: permission denied: {rule}", said[0])
-    result = there.machine.run(f"gospect record -o /tmp/p.pb.gz -- {program.path} -only=chan; ls /tmp/p.pb.gz")
-    assert rule in result.err and not result.text, result.err
+    result = there.machine.run(f"gospect record -o /tmp/p.pb.gz -- {program.path} -only=chan >/dev/null; ls /tmp")
+    assert rule in result.err and "p.pb.gz" not in result.text, (result.err, result.text)
     assert re.search(r"^no  yama ptrace_scope +3: .*boot with 2 or less", there.machine.gospect("doctor").text, re.MULTILINE)
 
 

@@ -372,13 +372,23 @@ static enum body body_of(enum stub_p kind)
 	return kind == STUB_SYSCALL_EXIT ? BODY_SYSCALL_EXIT : BODY_ENTRY;
 }
 
+/* A body that refers to a function's address can reach it only if the program has it. */
+static bool is_needed(const struct code_head *head, enum body body)
+{
+	static const enum agent_hook hooks[BODIES] = {[BODY_STATUS] = HOOK_CASGSTATUS,
+						      [BODY_SYSCALL] = HOOK_SYSCALL,
+						      [BODY_SYSCALL_EXIT] = HOOK_SYSCALL_EXIT};
+
+	return body == BODY_ENTRY || head->sites[hooks[body]].address;
+}
+
 void stub_code_write_common(struct code *c, const struct code_head *head,
 			    const struct stub_numbers *n, uint64_t ret_entries[STUB_ENTRIES])
 {
 	/* The stubs and the switch are reached by adrp. */
 	c->failed |= head->control % PAGE != 0;
 	for (unsigned int i = 0; i < BODIES; i++)
-		ret_entries[i] = write_body(c, head, n, i);
+		ret_entries[i] = is_needed(head, i) ? write_body(c, head, n, i) : 0;
 }
 
 void stub_code_write(struct code *c, const struct code_head *head, const struct stub_numbers *n,

@@ -27,21 +27,27 @@ static const struct stub_numbers numbers = {.g_m = 48,
 					    .p_id = 0,
 					    .p_slots = SLOT_COUNT};
 
-static bool make(unsigned int hook, enum stub_p kind, uint32_t replaced, uint64_t control)
+static bool make_at(uint64_t code, unsigned int hook, enum stub_p kind, uint32_t replaced,
+		    uint64_t control)
 {
 	enum stub_p kinds[HOOKS] = {0};
 
 	memset(pages, 0, sizeof(pages));
-	head = (struct code_head){.code = CODE,
-				  .agent = CODE + BYTES,
+	head = (struct code_head){.code = code,
+				  .agent = code + BYTES,
 				  .control = control,
 				  .stub_bytes = stubs_size(HOOKS),
 				  .site_count = HOOKS};
 	kinds[hook] = kind;
-	head.sites[hook] = (struct code_site){.address = SITE, .length = 4};
+	head.sites[hook] = (struct code_site){.address = code - CODE + SITE, .length = 4};
 	memcpy(head.sites[hook].bytes, &replaced, sizeof(replaced));
 	assert_true(head.stub_bytes <= sizeof(pages));
 	return stubs_write(&head, &numbers, kinds, pages);
+}
+
+static bool make(unsigned int hook, enum stub_p kind, uint32_t replaced, uint64_t control)
+{
+	return make_at(CODE, hook, kind, replaced, control);
 }
 
 static uint32_t at(uint64_t address)
@@ -137,6 +143,17 @@ static void adrp_leads_to_the_same_page_from_the_stub(void **state)
 	assert_false(make(HOOK_LABELS, STUB_P_OF_THREAD, 0x90000000 | 1 << 23, CONTROL));
 }
 
+/* A position-independent program is far from address 0, where a hook is that it has not. */
+static void a_hook_that_does_not_exist_is_not_reached(void **state)
+{
+	const uint64_t code = 0xaaaad4600000;
+
+	assert_true(make_at(code, HOOK_P_STOP, STUB_P_OF_THREAD, 0xf90007e0, code + 0x60000));
+	assert_true(make_at(code, HOOK_SYSCALL, STUB_SYSCALL, 0xf90007e0, code + 0x60000));
+	assert_true(
+		make_at(code, HOOK_SYSCALL_EXIT, STUB_SYSCALL_EXIT, 0xf90007e0, code + 0x60000));
+}
+
 static void no_p_counts_when_casgstatus_leaves_a_system_call(void **state)
 {
 	uint64_t stub;
@@ -153,9 +170,9 @@ struct counts {
 };
 
 /* Of the common code, all of which Capstone knows. */
-static struct counts count_common(void)
+static struct counts count_common(unsigned int hook)
 {
-	uint64_t end = head.sites[HOOK_CASGSTATUS].stub;
+	uint64_t end = head.sites[hook].stub;
 	struct counts n = {0};
 
 	for (uint64_t address = CODE + code_head_bytes(&head); address < end; address += 4) {
@@ -173,10 +190,16 @@ static void what_is_saved_is_restored(void **state)
 	struct counts n;
 
 	assert_true(make(HOOK_CASGSTATUS, STUB_CASGSTATUS, 0xf90007e0, CONTROL));
-	n = count_common();
-	assert_int_equal(n.saved, 40);    /* X0 to X18 and LR, each time */
-	assert_int_equal(n.restored, 41); /* casgstatus reads two arguments again */
-	assert_true(n.calls >= 5);
+	n = count_common(HOOK_CASGSTATUS);
+	/* X0 to X18 and LR, for entries and for this one, which reads two arguments again. */
+	assert_int_equal(n.saved, 20);
+	assert_int_equal(n.restored, 21);
+	assert_int_equal(n.calls, 3);
+	assert_true(make(HOOK_SYSCALL, STUB_SYSCALL, 0xf90007e0, CONTROL));
+	n = count_common(HOOK_SYSCALL);
+	assert_int_equal(n.saved, 20);
+	assert_int_equal(n.restored, 20);
+	assert_int_equal(n.calls, 2);
 }
 
 static void what_is_too_far_is_refused(void **state)
@@ -216,6 +239,7 @@ int main(void)
 			a_stub_looks_at_the_switch_first_and_goes_back_by_the_replaced_instruction),
 		cmocka_unit_test(cbz_of_the_switch_skips_the_hook),
 		cmocka_unit_test(adrp_leads_to_the_same_page_from_the_stub),
+		cmocka_unit_test(a_hook_that_does_not_exist_is_not_reached),
 		cmocka_unit_test(no_p_counts_when_casgstatus_leaves_a_system_call),
 		cmocka_unit_test(what_is_saved_is_restored),
 		cmocka_unit_test(what_is_too_far_is_refused),

@@ -112,6 +112,11 @@ class Programs:
     def switcher(self):
         return self._target("switcher")
 
+    def switcher_for_arm64(self):
+        os.makedirs(self.folder, exist_ok=True)
+        return self._build(os.path.join(ROOT, "bench", "targets", "switcher"), ".", os.path.join(self.folder, "switcher-arm64"),
+                           GOARCH="arm64", CGO_ENABLED="0")
+
     def probed(self):
         return self._target("probed")
 

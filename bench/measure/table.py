@@ -231,10 +231,10 @@ def bursts(cases):
                    str(case["lost"]))
 
 
-def hooks(cases, what="an event, by hooks that are switched"):
+def hooks(cases, what="an event, by hooks that are switched", unit="CPU, ns"):
     yield line(what, "gospect", "its own runtime/trace", "share: %")
     for case in cases:
-        yield line(f"  {case['work']}: CPU, ns", spread(case["gospect"]), spread(case["own"]), spread(case["share"], 100))
+        yield line(f"  {case['work']}: {unit}", spread(case["gospect"]), spread(case["own"]), spread(case["share"], 100))
 
 
 def uprobes(found):
@@ -309,6 +309,7 @@ SECTIONS = {"snapshots": snapshots, "dump": dump, "startup": startup, "many": ma
             "standard": standard, "caches": standard, "services": services, "overhead": overhead, "module": module, "tracing": tracing,
             "together": together, "decoding": decoding, "bursts": bursts,
             "hooks": hooks, "switched": lambda cases: hooks(cases, "an event, by a program that switches"),
+            "instructions": lambda cases: hooks(cases, "an event on arm64, emulated", "instructions"),
             "uprobes": uprobes, "names": names, "stops": stops, "pauses": pauses, "leaks": leaks, "page": page, "heaps": heaps}
 
 

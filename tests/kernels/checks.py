@@ -97,7 +97,7 @@ def on_cpu(there):
     if why := said_line(said, "no on-CPU stacks: "):
         raise Lacking(why)
     right, wrong = callers.judge(profile)
-    # On Linux 7.3 for arm64, some of 700 samples have no caller and say so. Why is not known.
+    # On Linux 7.3 for arm64, some of 700 samples have no caller and say so: see kernels.md.in.
     cut = [stack for stack in wrong if there.architecture == "arm64" and stack[1] == "[truncated]"]
     assert right > SECOND / 2 and len(cut) == len(wrong), (right, wrong[:5])
     assert len(cut) <= 5, cut

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "hooks/probe_site.h"
 #include "hooks/survey.h"
 #include "target/memory_snapshot.h"
 
@@ -14,23 +13,13 @@ struct memory_snapshot_taken {
 	struct snapshot_result result;
 };
 
-/* The fork was never tried on other machines. */
-static struct error *must_check check_machine(void)
-{
-	if (probe_site_machine == MACHINE_AMD64)
-		return NULL;
-	return error_format(ERROR_UNSUPPORTED, "--exact supports amd64 only; leave it out here");
-}
-
 struct error *memory_snapshot_expect(const struct surgeon_line *line,
 				     struct snapshot_expectation *ret)
 {
 	struct surgeon_request r = {.operation = SURGEON_EXPECT_SNAPSHOT};
 	struct surgeon *surgeon;
-	struct error *err = check_machine();
+	struct error *err = surgeon_call(*line, &surgeon);
 
-	if (!err)
-		err = surgeon_call(*line, &surgeon);
 	if (err)
 		return err;
 	err = surgeon_ask(surgeon, &r);
@@ -53,10 +42,7 @@ static struct error *must_check enter(struct memory_snapshot_taken *s, const str
 {
 	struct survey survey = {0};
 	struct surgeon_request r = {.operation = SURGEON_ENTER, .survey = &survey};
-	struct error *err = check_machine();
-
-	if (!err)
-		err = survey_make(s->t, img, lay, &survey);
+	struct error *err = survey_make(s->t, img, lay, &survey);
 
 	if (!err)
 		err = ask(s, &r);

@@ -1,7 +1,6 @@
 """gospect heap --retained against a program whose objects are known one by one (tests/programs/owners)."""
 
 import json
-import platform
 import re
 import shutil
 import subprocess
@@ -204,7 +203,6 @@ def test_wrong_usage_is_said(targets):
         assert said in gospect.run("heap", "--retained", *args, program.pid).fails(2)
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="--exact needs amd64")
 def test_exact_is_of_one_point_in_time(targets):
     program = targets.keep("owners", golang.NEWEST)
     result = gospect.run("heap", "--retained", "--exact", "-f", "json", program.pid).ok()

@@ -91,6 +91,7 @@ static bool watch(int channel, pid_t surgeon, pid_t gospect)
 
 static _Noreturn void guard(const struct surgeon *s, int channel, pid_t surgeon)
 {
+	const pid_t gospect = s->named ? s->named : surgeon;
 	unsigned int pause = RETRY_US;
 	uint64_t settled = 0;
 
@@ -104,13 +105,16 @@ static _Noreturn void guard(const struct surgeon *s, int channel, pid_t surgeon)
 		_exit(1);
 	close_others(s->t, channel);
 	open_standard();
-	if (watch(channel, surgeon, s->named ? s->named : surgeon))
+	if (watch(channel, surgeon, gospect))
 		settled = clock_now() + SETTLE_NS;
 	priority_settle();
 	priority_drop_own();
+	/* The surgeon ends ahead of a gospect that gets no CPU, and then nobody else looks. */
+	hasten_end(gospect);
 	while (!operation_finds_clean(s) || clock_now() < settled) {
 		usleep(pause);
 		pause = pause < MOST_RETRY_US / 2 ? 2 * pause : MOST_RETRY_US;
+		hasten_end(gospect);
 	}
 	_exit(0);
 }

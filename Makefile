@@ -89,9 +89,10 @@ attack: all asan
 hostile: all asan
 	@HOSTILE_SECONDS=$${HOSTILE_SECONDS:-3600} tests/run --slow tests/attack/test_hostile.py
 
-# What is tested on arm64, and on a kernel with Yama, in an emulated machine: some 7 minutes.
+# What is tested on arm64, and on a kernel with Yama, in an emulated machine: some 20 minutes.
 test-arm64: all arm64
 	@ARM64_ALL=1 tests/run --slow -k 'arm64 or permissions'
+	@tests/matrix/run --arm64
 
 # Every verb on kernels from 4.18 on, for amd64 and arm64, in emulated machines; writes docs/reference/kernels.md: an hour.
 test-kernels: all arm64

@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import tempfile
 
-from lib import golang, spoil
+from lib import arm64, golang, spoil
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = HERE / "program"
 MAGIC = b"\xff Go buildinf:"
+AARCH64 = b"\xb7\x00"  # e_machine of an ELF file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +27,12 @@ class Build:
     says_version: bool = True  # False: gospect may refuse, when it says why
 
 
+def strip_command(linked):
+    return golang.STRIP[golang.ARM64 if linked.read_bytes()[18:20] == AARCH64 else None]
+
+
 def strip(linked, binary):
-    subprocess.run(["strip", "-o", binary, linked], check=True)
+    subprocess.run([strip_command(linked), "-o", binary, linked], check=True)
 
 
 def remove_buildinfo(linked, binary):
@@ -106,8 +111,11 @@ def sources(version, source=PROGRAM):
     return folder, copy
 
 
-def go_build(version, copy, output, flags, cgo, experiment=""):
-    env = golang.environment(version)
+def go_build(version, copy, output, flags, cgo, experiment="", arch=None):
+    env = golang.environment(version, arch)
+    if arch:
+        root = arm64.packages("libraries")
+        env.update(CC="aarch64-linux-gnu-gcc", CGO_CFLAGS=f"-O2 -g --sysroot={root}", CGO_LDFLAGS=f"-O2 -g --sysroot={root}")
     env["CGO_ENABLED"] = "1" if cgo else "0"
     env["GOEXPERIMENT"] = experiment
     # By name: Go 1.19's "go build ." is confused by newer go commands.
@@ -133,10 +141,12 @@ def profile():
     return file
 
 
-def make(version, build, source=PROGRAM):
+def make(version, build, source=PROGRAM, arch=None):
     """The path of the program, or of the shared library, built that way; kept for the next run. `source` has a main.go,
     and a cgo.go for builds with cgo, which exports Main."""
     folder, copy = sources(version, source)
+    folder = folder / arch if arch else folder
+    folder.mkdir(exist_ok=True)
     binary = folder / build.name / name_of(source)
     if binary.exists():
         return binary
@@ -146,7 +156,7 @@ def make(version, build, source=PROGRAM):
         partial = linked.with_suffix(f".{os.getpid()}")
         flags = [flag.replace("PROFILE", str(profile())) if "PROFILE" in flag else flag
                  for flag in build.flags]
-        go_build(version, copy, partial, flags, build.cgo)
+        go_build(version, copy, partial, flags, build.cgo, arch=arch)
         partial.rename(linked)
     binary.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:

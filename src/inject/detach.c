@@ -349,6 +349,16 @@ static struct error *must_check clear_head(const struct detachment *w, const str
 	return write_at(w, l->head.code, &head, code_head_bytes(&head));
 }
 
+/* Some kernels let nobody write to code: then no jump was ever written, and the page, which cannot
+ * be cleared, goes, too. */
+static bool kernel_forbids(const struct detachment *w, const struct stale_agent *l)
+{
+	uint8_t byte;
+
+	return l->has_head && !l->patched && pread(w->memory, &byte, 1, l->head.code) == 1 &&
+	       pwrite(w->memory, &byte, 1, l->head.code) < 0 && errno == EIO;
+}
+
 /* There is nothing to do. */
 static bool is_clean(const struct detachment *w, const struct stale_agent *l)
 {
@@ -363,6 +373,10 @@ struct error *detach(struct detachment *w)
 
 	if (err || (is_clean(w, &l) && !w->forked))
 		return err;
+	if (kernel_forbids(w, &l)) {
+		w->never_ran = true;
+		w->keep_code_page = false;
+	}
 	if (w->forked || l.has_claim)
 		forks_find_dead(target_pid(w->t), &step.forks);
 	if (l.has_head && (l.patched || (l.head.slots && !w->never_ran)))

@@ -113,12 +113,15 @@ static struct error *must_check signal_stack(struct search *s, pid_t inner, uint
 
 /* Whether it waits in a system call that can be interrupted without an effect. One that has a
  * timeout and was interrupted before, by us, is continued by restart_syscall(2). */
-static bool sleeps(pid_t pid, pid_t id)
+static bool is_wait(long number)
 {
-	long number = thread_syscall(pid, id);
-
 	return number == SYS_futex || number == SYS_nanosleep || number == SYS_clock_nanosleep ||
 	       number == SYS_restart_syscall;
+}
+
+static bool sleeps(pid_t pid, pid_t id)
+{
+	return is_wait(thread_syscall(pid, id));
 }
 
 static struct error *must_check write_memory(struct remote *r, uint64_t address, const void *bytes,
@@ -145,7 +148,8 @@ static struct error *must_check write_frame(struct remote *r, uint64_t low, uint
 }
 
 /* Takes the stopped thread if it sleeps where it can be used and may make the system calls. */
-static struct error *must_check prepare(struct search *s, const struct target_thread *thread)
+static struct error *must_check prepare(struct search *s, const struct target_thread *thread,
+					bool sleeps)
 {
 	struct remote *r = s->r;
 	uint64_t low, high, sp;
@@ -155,6 +159,8 @@ static struct error *must_check prepare(struct search *s, const struct target_th
 		return &error_fault;
 	if (r->threads.items[0].signal || !remote_registers_save(thread->id, r->memory, r->saved))
 		return &error_fault;
+	if (!sleeps && !is_wait(remote_registers_next_call(r->saved, r->memory)))
+		return &error_fault;
 	err = signal_stack(s, thread->inner, &low, &high);
 	sp = remote_registers_sp(r->saved);
 	if (!err && sp >= low && sp <= high)
@@ -162,18 +168,21 @@ static struct error *must_check prepare(struct search *s, const struct target_th
 	return err ? err : write_frame(r, low, high);
 }
 
-/* ERROR_FAULT: this one does not do. */
+/* ERROR_FAULT: this one does not do. Of a thread that a signal has stopped, some kernels do not say
+ * which system call it will go on with: its registers do. */
 static struct error *must_check try_thread(struct search *s, const struct target_thread *thread)
 {
 	struct remote *r = s->r;
+	bool asleep = sleeps(r->pid, thread->id);
+	char state = thread_state(r->pid, thread->id);
 	struct error *err;
 
-	if (!sleeps(r->pid, thread->id) || thread_state(r->pid, thread->id) == 'D')
+	if (state == 'D' || (!asleep && state != 'T'))
 		return &error_fault;
 	err = threads_stop_one(&r->threads, thread->id);
 	if (err)
 		return err;
-	err = prepare(s, thread);
+	err = prepare(s, thread, asleep);
 	if (err)
 		threads_resume(&r->threads);
 	return err;

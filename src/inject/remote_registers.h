@@ -31,6 +31,9 @@ struct remote_registers *remote_registers_create(void);
 /* Of a stopped thread, which will repeat the system call that the stop interrupted. `memory`:
  * /proc/PID/mem. false: this thread cannot be used. */
 bool remote_registers_save(pid_t id, int memory, struct remote_registers *ret);
+/* The system call that it will make first when it goes on, where the kernel shows none of a thread
+ * that a signal has stopped; -1: it will make none, or the kernel does show it. */
+long remote_registers_next_call(const struct remote_registers *r, int memory);
 uint64_t remote_registers_sp(const struct remote_registers *r);
 
 /* The frame by which sigreturn gives the thread its registers back; the number of bytes. */

@@ -102,6 +102,11 @@ bool remote_registers_save(pid_t id, int memory, struct remote_registers *ret)
 	return true;
 }
 
+long remote_registers_next_call(const struct remote_registers *r, int memory)
+{
+	return -1;
+}
+
 uint64_t remote_registers_sp(const struct remote_registers *r)
 {
 	return r->user.rsp;

@@ -61,12 +61,16 @@ static bool has_timeout(const struct user_regs_struct *u)
 
 /* The kernel has put the pc back to the system call that has to be repeated, and its first argument
  * to where it was (arch/arm64/kernel/signal.c: do_signal()). */
-static void resume_syscall(int memory, struct user_regs_struct *u)
+static bool is_at_syscall(int memory, const struct user_regs_struct *u)
 {
 	uint32_t insn;
 
-	if (pread(memory, &insn, sizeof(insn), (off_t)u->pc) == sizeof(insn) && insn == SVC &&
-	    has_timeout(u))
+	return pread(memory, &insn, sizeof(insn), (off_t)u->pc) == sizeof(insn) && insn == SVC;
+}
+
+static void resume_syscall(int memory, struct user_regs_struct *u)
+{
+	if (is_at_syscall(memory, u) && has_timeout(u))
 		u->regs[8] = SYS_restart_syscall;
 }
 
@@ -81,6 +85,12 @@ bool remote_registers_save(pid_t id, int memory, struct remote_registers *ret)
 		return false;
 	resume_syscall(memory, &ret->user);
 	return true;
+}
+
+/* The kernel has forgotten it by then (forget_syscall() in do_signal()). */
+long remote_registers_next_call(const struct remote_registers *r, int memory)
+{
+	return is_at_syscall(memory, &r->user) ? (long)r->user.regs[8] : -1;
 }
 
 uint64_t remote_registers_sp(const struct remote_registers *r)

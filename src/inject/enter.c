@@ -14,6 +14,7 @@
 #include "inject/operation.h"
 #include "inject/stale_agent.h"
 #include "inject/threads.h"
+#include "target/access.h"
 #include "target/proc_status.h"
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
@@ -141,10 +142,23 @@ bool operation_leave(struct surgeon *s)
 	return claim_release(&way, &s->claim);
 }
 
+static struct error *must_check check_kernel(const struct surgeon *s)
+{
+	if (!access_in_gvisor())
+		return NULL;
+	return error_format(ERROR_UNSUPPORTED,
+			    "process %d is in gVisor, where gospect cannot stop its threads: "
+			    "trace, exact offcpu and --exact do not work there; use record, "
+			    "offcpu --sampled or leaks",
+			    target_pid(s->t));
+}
+
 struct error *operation_check(struct surgeon *s)
 {
-	struct error *err = open_memory(s);
+	struct error *err = check_kernel(s);
 
+	if (!err)
+		err = open_memory(s);
 	if (!err)
 		err = check_runs(s);
 	if (!err)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "target/access.h"
 
 void findings_add(const struct findings *to, bool good, const char *name, const char *format, ...)
 {
@@ -38,7 +39,11 @@ void findings_add_verb(const struct findings *to, const char *verb, const char *
 struct error *findings_agent(void)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
-	return NULL;
+	if (!access_in_gvisor())
+		return NULL;
+	return error_format(ERROR_UNSUPPORTED,
+			    "this machine is gVisor's, where gospect cannot stop "
+			    "threads; use record or offcpu --sampled");
 #else
 	return error_format(ERROR_UNSUPPORTED,
 			    "trace supports amd64 and arm64 only; use record here");

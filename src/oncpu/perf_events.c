@@ -53,7 +53,8 @@ struct perf_events {
 	enum machine machine;
 	struct perf_event_attr attr;
 	uint64_t lost;
-	size_t unseen; /* threads without events */
+	size_t unseen;    /* threads without events */
+	size_t no_device; /* events that this kernel has not: all of them in gVisor */
 	/* Events of context switches are opened last, so their ids are the largest. 0: none. An
 	 * event that a later thread inherits has the id of its parent event. */
 	uint64_t first_switch_id;
@@ -171,6 +172,7 @@ static struct error *open_event(struct perf_events *p, pid_t tid, size_t cpu)
 		p->attr.exclude_kernel = 1;
 		fd = door_perf_event(&p->attr, tid, cpu);
 	}
+	p->no_device += fd < 0 && errno == ENODEV;
 	if (fd < 0 && (errno == ESRCH || errno == ENODEV))
 		return NULL;
 	if (fd < 0)
@@ -307,6 +309,8 @@ static struct error *open_samples(struct perf_events *p, const pid_t *tids, size
 	for (size_t i = 0; !err && i < count; i++)
 		for (size_t cpu = 0; !err && cpu < p->ring_count; cpu++)
 			err = open_event(p, tids[i], cpu);
+	if (!err && count && p->no_device == count * p->ring_count)
+		err = open_failed(&p->attr, ENOSYS);
 	if (!err && program)
 		p->no_program = open_program(p, program);
 	return err;

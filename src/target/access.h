@@ -62,6 +62,9 @@ void access_hidepid(char *ret, size_t size);
  * 0: of ours, as far as the door shows. */
 size_t access_filtered_threads(pid_t pid);
 
+/* Our kernel is gVisor's, which has ptrace(2) but does not tell a tracer of all stops. */
+bool access_in_gvisor(void);
+
 /* ERROR_DENIED with the rule and the remedy. */
 struct error *access_explain(const struct access_question *q) must_check;
 

@@ -79,7 +79,8 @@ static struct error *process_gone(const struct process *p)
 {
 	for (int i = 0; i < EXEC_TRIES && !has_program(p) && !process_is_dead(p->base.pid); i++)
 		usleep(EXEC_PAUSE_US);
-	if (has_program(p) || process_has_first_thread(p->base.pid))
+	if ((has_program(p) && !process_is_dead(p->base.pid)) ||
+	    process_has_first_thread(p->base.pid))
 		return error_format(ERROR_GONE,
 				    "process %d became another program (it called exec)",
 				    p->base.pid);

@@ -5,6 +5,7 @@ kernel lacks what the verb needs, and AssertionError where gospect is wrong.
 """
 
 import json
+import pathlib
 import re
 import subprocess
 import time
@@ -109,7 +110,7 @@ def labels_at_samples(there):
     right = wrong = 0
     for _ in range(5):  # a busy machine has few samples
         profile, said = recorded(there, program, "-r 200")
-        if why := said_line(said, "may get wrong labels: "):
+        if why := said_line(said, "may get wrong labels: ") or said_line(said, "no on-CPU stacks: "):
             raise Lacking(why)
         for sample in profile.samples:
             for function, label in ("main.sorted.func1", "sort"), ("main.hashed.func1", "hash"):
@@ -121,12 +122,21 @@ def labels_at_samples(there):
     assert right > SECOND / 4 and wrong < 0.02 * right, (right, wrong)
 
 
+def raise_in_gvisor(result, program):
+    """Its kernel does not let gospect stop threads."""
+    if "is in gVisor" in result.err:
+        raise Lacking("a process " + result.err.strip().partition(f"process {program.pid} is ")[2])
+
+
 def writes_to_code(there):
     """Kernels may forbid that: gospect says so, and leaves the program alone."""
     program = there.start("counted")
     result = there.machine.gospect("trace", "-p", program.pid, "-d", 0.1, "-o", "try.trace")
     if "the kernel forbids it" in result.err:
+        left = there.machine.run(f"grep gospect /proc/{program.pid}/maps; grep -l gospect /proc/[0-9]*/comm").text
+        assert not left, f"left behind: {left}"
         raise Lacking(result.err.strip().partition(str(program.pid) + ": ")[2])
+    raise_in_gvisor(result, program)
     result.ok()
 
 
@@ -190,6 +200,7 @@ def check_leaks(there, *args):
     wanted = sorted(goid for ids in truth["Leaked"].values() for goid in ids)
     for _ in range(5):
         result = there.machine.gospect("leaks", *args, program.pid, "-f", "json", seconds=120)
+        raise_in_gvisor(result, program)
         found = json.loads(result.ok().text)
         if sorted(goid for group in found["leaked"] for goid in group["goroutines"]) == wanted:
             return
@@ -224,7 +235,8 @@ def memory(there):
     program = there.start("leaking")
     found = there.json_of("memory", program.pid)
     # VmRSS of older kernels is what each thread has added up so far.
-    rollup = there.machine.run(f"grep ^Rss: /proc/{program.pid}/smaps_rollup").ok().text
+    folder = f"/proc/{program.pid}"
+    rollup = there.machine.run(f"grep ^Rss: {folder}/smaps_rollup || grep ^VmRSS: {folder}/status").ok().text
     rss = int(rollup.split()[1]) * 1024
     assert abs(found["rss_bytes"] - rss) < 0.05 * rss, (found["rss_bytes"], rss)
 
@@ -333,6 +345,13 @@ def load_profile(there, path):
     there.machine.run(f"cat profile.bin >{APPARMOR}/.load").ok()
 
 
+def assert_forbidden(there, program, command, label):
+    for verb in "dump", "record -d 1 -o p.pb.gz", "trace -d 1 -o p.trace", "leaks --exact", "doctor -p":
+        result = there.machine.run(f"{command} {verb} {program.pid}")
+        assert result.status == 1 and f"a security module (SELinux, AppArmor, Landlock) forbids it to '{label}'; " \
+            "allow it" in result.err + result.text, (verb, result.err, result.text)
+
+
 def apparmor(there):
     """A confined program is read from outside; a confined gospect says whose rule stops it."""
     if there.machine.run(f"{SECURITYFS} test -e {APPARMOR}/.load").status:
@@ -346,10 +365,7 @@ def apparmor(there):
         there.machine.gospect("dump", program.pid).ok()
         unload_profile(there)
         load_profile(there, "/tmp/gospect")
-        for verb in "dump", "record -d 1 -o p.pb.gz", "trace -d 1 -o p.trace", "leaks --exact", "doctor -p":
-            result = there.machine.run(f"/tmp/gospect {verb} {program.pid}")
-            assert result.status == 1 and "a security module (SELinux, AppArmor, Landlock) forbids it to 'confined " \
-                "(enforce)'; allow it" in result.err + result.text, (verb, result.err)
+        assert_forbidden(there, program, "/tmp/gospect", "confined (enforce)")
     finally:
         unload_profile(there)
         there.machine.run("rm /tmp/gospect")
@@ -357,6 +373,34 @@ def apparmor(there):
 
 def unload_profile(there):
     there.machine.run(f"printf confined >{APPARMOR}/.remove")
+
+
+SELINUX = "/sys/fs/selinux"
+POLICY = pathlib.Path(__file__).with_name("selinux.conf")
+
+
+def labelled(kind):
+    """Begins a command that gets this type."""
+    return f"""sh -c 'printf system_u:system_r:{kind} >/proc/self/attr/exec; exec "$0" "$@"'"""
+
+
+def load_policy(there):
+    subprocess.run(["checkpolicy", "-U", "allow", "-c", "30", "-o", there.file("policy"), POLICY], capture_output=True, check=True)
+    there.machine.run(f"""
+        mount -t selinuxfs none {SELINUX} && dd if=policy of={SELINUX}/load bs=1M && echo 1 >{SELINUX}/enforce""").ok()
+
+
+def selinux(there):
+    """A program with a type of its own is read from outside; gospect with one that may not names it."""
+    if there.machine.run(f"test -d {SELINUX}").status:
+        raise Lacking("this kernel has no SELinux")
+    load_policy(there)
+    there.start("states", "-only=chan", prefix=labelled("program_t"))
+    program = there.programs[0]
+    label = there.machine.run(f"cat /proc/{program.pid}/attr/current").ok().text.strip("\0\n")
+    assert label == "system_u:system_r:program_t", label
+    there.machine.gospect("dump", program.pid).ok()
+    assert_forbidden(there, program, labelled("confined_t") + " gospect", "system_u:system_r:confined_t")
 
 
 def lockdown(there):
@@ -401,6 +445,8 @@ VERBS = {
     "offcpu": offcpu, "report": report, "waits": waits, "why": why, "heap": heap, "heap --retained": retained, "memory": memory, "leaks": leaks,
     "leaks --exact": exact, "watch": watch, "serve": serve,
 }
+# In machines of their own, by the kernel's command line.
+BOOTED = {"SELinux": (selinux, "selinux=1 security=selinux")}
 # Lockdown and Yama 3 cannot be undone: they come last.
 DENIALS = {"Yama 1 and 2": yama, "perf forbidden": without_perf, "hidepid": hidepid, "AppArmor": apparmor,
            "lockdown": lockdown, "Yama 3": yama_3}

@@ -22,6 +22,7 @@ from lib.initramfs import Initramfs
 
 # The kernel's modules for the port, and for the shared folders.
 MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p")
+MOUNT = "trans=virtio,version=9p2000.L,msize=262144"
 BOOT_SECONDS = 120
 # By its whole name: busybox's shell would take its own.
 SETPRIV = "/usr/bin/setpriv"
@@ -37,6 +38,7 @@ class Kind:
     busybox: pathlib.Path
     programs: dict         # path in the machine: file
     folders: tuple         # where their libraries are
+    files: dict = dataclasses.field(default_factory=dict)  # likewise, without libraries
 
 
 def needed_libraries(file, folders, found=None):
@@ -81,9 +83,9 @@ def modules_in_order(root):
     return list(order.values())
 
 
-def make_initramfs(kind):
+def make_initramfs(kind, init=TESTS / "arm64" / "init"):
     made = Initramfs(["proc", "sys", "dev", "tmp", "control", "share"])
-    made.add_file("init", (TESTS / "arm64" / "init").read_bytes())
+    made.add_file("init", init.read_bytes())
     made.add_file("bin/busybox", kind.busybox.read_bytes())
     made.add_file("etc/passwd", b"root:x:0:0::/tmp:/bin/sh\nalice:x:1000:1000::/tmp:/bin/sh\n"
                                 b"bob:x:1001:1001::/tmp:/bin/sh\n")
@@ -92,6 +94,8 @@ def make_initramfs(kind):
     for name, path in kind.programs.items():
         made.add_file(name, path.read_bytes())
         needed_libraries(path, kind.folders, needed)
+    for name, path in kind.files.items():
+        made.add_file(name, path.read_bytes())
     for name, path in needed.items():
         # The loader has its own place.
         made.add_file(f"lib64/{name}" if name.startswith("ld-linux-x86") else f"lib/{name}", path.read_bytes())
@@ -101,9 +105,11 @@ def make_initramfs(kind):
 
 
 class Machine:
-    """Boots the machine; `folder` is /share in it. The output of a command is there when it has ended."""
+    """Boots the machine; `folder` is /share in it. The output of a command is there when it has ended.
 
-    def __init__(self, kind, share=None, processors=2, memory=1024, append=""):
+    `same`: folders that have the same place in it as here."""
+
+    def __init__(self, kind, share=None, processors=2, memory=1024, append="", same=()):
         self.temporary = pathlib.Path(tempfile.mkdtemp(dir="/tmp", prefix="emulated."))
         self.control = self.temporary / "control"
         self.control.mkdir()
@@ -112,8 +118,18 @@ class Machine:
         (self.temporary / "initramfs").write_bytes(make_initramfs(kind))
         self.console = self.temporary / "console"
         self.process = subprocess.Popen(
-            self._command(kind, processors, memory, append), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            self._command(kind, processors, memory, append, same), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, preexec_fn=process._in_child)
+        self._begin()
+        try:
+            for i, folder in enumerate(same):
+                self.run(f"mkdir -p {folder} && mount -t 9p -o {MOUNT} same{i} {folder}").ok()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _begin(self):
+        """Its process was started."""
         self._buffer = b""
         self._count = 0
         self._ended = {}
@@ -124,7 +140,7 @@ class Machine:
             self.stop()
             raise
 
-    def _command(self, kind, processors, memory, append):
+    def _command(self, kind, processors, memory, append, same):
         command = f"""
             {kind.qemu} -smp {processors} -m {memory}
             -nographic -nodefaults -monitor none -no-reboot -serial file:{self.console}
@@ -132,7 +148,8 @@ class Machine:
             -append 'console={kind.console} quiet panic=-1 rdinit=/init {append}'
             -chardev stdio,id=port,signal=off -device virtio-serial-pci
             -device virtserialport,chardev=port"""
-        for name, folder in (("control", self.control), ("share", self.folder)):
+        shared = {"control": self.control, "share": self.folder, **{f"same{i}": folder for i, folder in enumerate(same)}}
+        for name, folder in shared.items():
             command += f" -fsdev local,id={name},path={folder},security_model=none"
             command += f" -device virtio-9p-pci,fsdev={name},mount_tag={name}"
         return shlex.split(command)

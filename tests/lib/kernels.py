@@ -32,8 +32,14 @@ def why_not(architecture):
     """Why there is no such machine here; None when there is one."""
     if architecture != AMD64:
         return arm64.why_not()
-    missing = [name for name in (QEMU, "busybox", "setpriv", "unshare", "apparmor_parser") if not shutil.which(name)]
+    missing = [name for name in (QEMU, "busybox", "setpriv", "unshare", "apparmor_parser", "checkpolicy") if not shutil.which(name)]
     return f"{missing[0]} is missing: scripts/install-deps kernels" if missing else None
+
+
+def programs():
+    """Of amd64: this machine's own."""
+    return {"usr/bin/gospect": gospect.BINARY,
+            **{f"usr/bin/{name}": pathlib.Path(shutil.which(name)) for name in ("setpriv", "unshare", "script")}}
 
 
 def kind(architecture, name):
@@ -42,11 +48,7 @@ def kind(architecture, name):
         return arm64.kind(root=root)
     return emulated.Kind(
         qemu=f"{QEMU} -M q35 -cpu {CPU} -accel tcg,thread=multi", console="ttyS0", kernel=emulated.image(root), modules=root,
-        busybox=pathlib.Path(shutil.which("busybox")),
-        programs={"usr/bin/gospect": gospect.BINARY, "usr/bin/setpriv": pathlib.Path(shutil.which("setpriv")),
-                  "usr/bin/unshare": pathlib.Path(shutil.which("unshare")),
-                  "usr/bin/script": pathlib.Path(shutil.which("script"))},
-        folders=LIBRARIES)
+        busybox=pathlib.Path(shutil.which("busybox")), programs=programs(), folders=LIBRARIES)
 
 
 def boot(architecture, name, **kwargs):

@@ -7,7 +7,8 @@
  * With PROBE_SNAPSHOT=fork or =stop it takes a snapshot of the process's memory instead, and reads
  * that for so long.
  *
- * With PROBE_CPU=HZ it also takes CPU samples.
+ * With PROBE_CPU=HZ it also takes CPU samples. With PROBE_TIMES=N it does all that N times, and
+ * prints "run" ahead of each: where a process takes long to start, that is faster.
  *
  * The surgeon is in this process, for tests to kill both at once; with PROBE_SURGEON it has one of
  * its own, as gospect's has.
@@ -300,7 +301,7 @@ static struct error *probe(pid_t pid, double seconds, uint32_t depth,
 					 .cancel = &never,
 					 .surgeon = surgeon,
 					 .cpu_hz = atof(getenv("PROBE_CPU") ?: "0")};
-	static struct probe p;
+	struct probe p = {0};
 	bool starting, found;
 	struct error *err = target_open_process(pid, &t);
 
@@ -339,6 +340,7 @@ int main(int argc, char **argv)
 	_cleanup_error_ struct error *err = NULL;
 	struct helper *helper = NULL;
 	struct surgeon_line line;
+	int times;
 
 	if (argc < 3) {
 		fprintf(stderr, "usage: trace_probe PID SECONDS [DEPTH]\n");
@@ -349,9 +351,13 @@ int main(int argc, char **argv)
 	signal(SIGTERM, on_signal);
 	err = start_surgeon(atoi(argv[1]), &helper);
 	line = (struct surgeon_line){ask_helper, helper};
-	if (!err)
+	times = atoi(getenv("PROBE_TIMES") ?: "0");
+	for (int i = 0; !err && i < (times ? times : 1) && !stopped; i++) {
+		if (times)
+			printf("run\n");
 		err = probe(atoi(argv[1]), atof(argv[2]), argc > 3 ? atoi(argv[3]) : 32,
 			    helper ? &line : NULL);
+	}
 	helper_end(helper);
 	if (err)
 		fprintf(stderr, "trace_probe: %s\n", err->message);

@@ -109,6 +109,12 @@ def check_no_trace(place, program):
     return Result(NO_TRACE, "")
 
 
+def kernel_forbids(place, program):
+    """On some kernels nobody writes to code."""
+    said = place.kernel_may_forbid and place.gospect("trace", "-p", program.pid, "-d", 0.1, "-o", "never.trace").err
+    return said and "the kernel forbids it; boot with" in said
+
+
 def check_refusal(place, program):
     """gospect refuses, and says why in one line, with the same words in ps and dump."""
     why = place.gospect("dump", "-p", program.pid).fails(1)
@@ -127,6 +133,8 @@ def check_program(place, program, version, build):
     check_record(place, program, build)
     if golang.minor(version) < FIRST_TRACED[place.arch]:
         return check_no_trace(place, program)
+    if kernel_forbids(place, program):
+        return Result(NO_TRACE, "")
     check_trace(place, program)
     return Result(RIGHT, "")
 

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from lib import arm64, golang, gospect, pprof, traceback, traced_there
+from lib import emulated, golang, gospect, pprof, traceback, traced_there
 from lib import tracing as agent
 from lib.process import CpuMeter, Program
 from lib.traced import tracing
@@ -11,6 +11,7 @@ from matrix import builds
 
 class Here:
     arch = None
+    kernel_may_forbid = False
 
     def __init__(self, folder):
         self.folder = folder
@@ -46,8 +47,8 @@ class Here:
 
 
 class InMachine:
-    """An emulated arm64 machine. One percent of its processor is nothing: record has more."""
-    arch = golang.ARM64
+    """An emulated machine. One percent of its processor is nothing: record has more."""
+    kernel_may_forbid = True  # to write to code: gospect says so instead of tracing
     # The program's code in memory: the linker of cgo may have changed it, so it is not that of the file.
     COPY_CODE = """
         range=$(grep "r-x.* %(path)s$" /proc/%(pid)s/maps)
@@ -55,11 +56,11 @@ class InMachine:
         dd if=/proc/%(pid)s/mem bs=4096 skip=$first count=$((last - first)) of=/tmp/%(to)s 2>/dev/null
         [ -s /tmp/%(to)s ]"""
 
-    def __init__(self, machine):
-        self.machine = machine
+    def __init__(self, machine, arch=golang.ARM64):
+        self.machine, self.arch = machine, arch
 
     def start(self, binary, build):
-        return arm64.Program(self.machine, binary, seconds=120)
+        return emulated.Program(self.machine, binary, seconds=120)
 
     def gospect(self, *args):
         return self.machine.gospect(*args)

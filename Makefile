@@ -6,7 +6,7 @@ MESON_FLAGS = $(if $(WERROR),--werror)
 SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 SOURCES = $(shell find include examples src bench tools tests -name '*.[ch]' -not -path '*/generated/*')
 
-.PHONY: test-kernels test-slow arm64-program asan asan-tests attack cycles cycles-builds deps dist hostile tsan test-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
+.PHONY: test-kernels test-slow arm64-program asan asan-tests attack cycles cycles-builds deps dist hostile tsan test-arm64 test-on-arm64 cycles-arm64 test-dist all arm64 demo test matrix soak fuzz check check-docs check-format accuracy bench install clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -94,10 +94,20 @@ test-arm64: all arm64
 	@ARM64_ALL=1 tests/run --slow -k 'arm64 or permissions'
 	@tests/matrix/run --arm64
 
+# The tests of amd64 themselves, in an emulated arm64 machine that has Python: an hour.
+ON_ARM64 = not many_times and not settings and not from_every_build and not every_version_and_build
+test-on-arm64: all arm64
+	@tests/arm64/pytest e2e/test_trace_attach.py e2e/test_exact.py e2e/test_allocations.py -k '$(ON_ARM64)'
+
+# Attaching and detaching 2,000 times there, on the newest Go: hours.
+cycles-arm64: all arm64
+	@TRACE_CYCLES=$${TRACE_CYCLES:-2000} tests/arm64/pytest e2e/test_trace_attach.py -k 'attaching_and_detaching_many_times and 1.27'
+
 # Every verb on kernels from 4.18 on, for amd64 and arm64, in emulated machines; writes docs/reference/kernels.md: an hour.
 test-kernels: all arm64
 	@scripts/install-deps build test arm64 kernels
 	@tests/kernels/run --write
+	@tests/matrix/run --kernels --write 1.17 1.22 1.27
 
 # Every Go version, built in every way; writes docs/reference/versions.md. The first time it takes half an hour.
 matrix: all

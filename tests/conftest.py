@@ -13,7 +13,7 @@ import pytest
 sys.dont_write_bytecode = True
 
 from lib import arm64, golang, gospect, tracing
-from lib.process import Program, wait_until
+from lib.process import SLOWER, Program, wait_until
 
 LIMIT = 120
 # Of CPU time, and of the time since it was started: a program that is kept and has had more ends with the test.
@@ -74,7 +74,7 @@ class TimeIsUp(Exception):
 def pytest_runtest_call(item):
     """A test that takes too long fails, and its fixtures still clean up."""
     marker = item.get_closest_marker("time_limit")
-    seconds = marker.args[0] if marker else LIMIT
+    seconds = (marker.args[0] if marker else LIMIT) * SLOWER
 
     def stop(*_):
         raise TimeIsUp(f"the test took more than {seconds} s")

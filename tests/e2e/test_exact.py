@@ -12,7 +12,7 @@ import pytest
 
 from lib import golang, gospect, memory_group, pids_group, tracing
 from lib.params import every_version
-from lib.process import Program, status, wait_until
+from lib.process import PATIENCE, SLOWER, Program, status, wait_until
 from lib.snapshots import FORKED, POINTS, assert_right, ids
 from matrix import builds
 
@@ -144,7 +144,7 @@ def test_what_leaks_between_two_looks_is_growth(parent):
         if "its fork existed" in line:
             break
     ask(program, "leak")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     growth = {group["count"]: group["growth"] for group in json.loads(out)["leaked"]}
     assert growth[14]["goroutines"] == 7 and growth[50]["goroutines"] == 0
@@ -157,12 +157,12 @@ def test_what_leaks_between_two_looks_is_growth(parent):
 
 def test_a_program_that_is_stopped_meanwhile_is_cleaned_and_stays_stopped(parent):
     program = parent()
-    process = subprocess.Popen([tracing.PROBE, str(program.pid), "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    process = subprocess.Popen([tracing.PROBE, str(program.pid), str(SLOWER)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, env={**os.environ, "PROBE_SNAPSHOT": "fork"})
     try:
         wait_until(lambda: len(copies(program.pid)) == 1, what="a copy")
         os.kill(program.pid, signal.SIGSTOP)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
         wait_until(lambda: not copies(program.pid) and not tracing.is_guarded(program.pid), what="it to be cleaned")
         assert process.returncode == 0 and status(program.pid)["State"][0] == "T", err
     finally:
@@ -254,7 +254,7 @@ def test_signals_at_any_moment_leave_nothing(parent, number):
                                    stderr=subprocess.DEVNULL)
         time.sleep(0.03 + 0.07 * i)
         process.send_signal(number)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE)
         wait_until(lambda: not copies(program.pid) and not tracing.mappings(program.pid)
                    and not tracing.is_guarded(program.pid), what="it to be cleaned")
     assert_unnoticed(program)
@@ -266,7 +266,7 @@ def test_a_copy_that_is_killed_is_an_error(parent):
                                text=True, env={**os.environ, "PROBE_SNAPSHOT": "fork"})
     wait_until(lambda: len(copies(program.pid)) == 1, what="a copy")
     os.kill(copies(program.pid)[0], signal.SIGKILL)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert "ended_early 1" in out and f"the copy of process {program.pid} has ended" in err
     assert_unnoticed(program)
 
@@ -278,7 +278,7 @@ def test_a_program_that_ends_leaves_no_copy(targets):
     wait_until(lambda: len(copies(program.pid)) == 1, what="a copy")
     copy = copies(program.pid)[0]
     program.stop()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     wait_until(lambda: not os.path.exists(f"/proc/{copy}"), what="the copy to be gone")
 
 
@@ -286,7 +286,7 @@ def test_two_at_once_are_told_of_each_other(parent):
     program = parent()
     command = [gospect.BINARY, "leaks", "--exact", "-f", "json", str(program.pid)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    ended = [(process.communicate(timeout=60), process.returncode) for process in both]
+    ended = [(process.communicate(timeout=PATIENCE), process.returncode) for process in both]
     good = [json.loads(out) for (out, _), code in ended if code == 0]
     for (_, err), code in ended:
         assert code == 0 or "gospect" in err.splitlines()[-1], err

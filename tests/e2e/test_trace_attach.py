@@ -16,8 +16,8 @@ import time
 import pytest
 
 from lib import cgo, golang, gospect, tracing
-from lib.params import every_version, in_full
-from lib.process import Program, status, wait_until
+from lib.params import every_traced_version, in_full
+from lib.process import PATIENCE, SLOWER, Program, status, wait_until
 from matrix import builds
 
 ALL_VERSIONS = ("1.17.13", "1.18.10", "1.19.13", "1.20.14", "1.21.13", "1.22.12", "1.23.12",
@@ -31,7 +31,7 @@ CYCLES = int(os.environ.get("TRACE_CYCLES", in_full(8, 4)))  # of attaching and 
 CYCLES_SECONDS = 300 + (5 if LONG else 1) * CYCLES
 KILLS_SECONDS = 1800 if LONG else 300
 PTRACE_SEIZE = 0x4206
-PR_SET_MDWE = 65
+PR_SET_MDWE, PR_GET_MDWE = 65, 66
 SECCOMP = pathlib.Path(tracing.__file__).with_name("seccomp.py")
 PTRACE_DETACH = 17
 WALL = 0x40000000
@@ -47,7 +47,7 @@ def hectic(untouched):
     return start
 
 
-@every_version(ALL_VERSIONS)
+@every_traced_version(ALL_VERSIONS)
 def test_every_version_is_traced_and_left_as_it_was(hectic, version):
     program = hectic(version)
     probed = tracing.probe(program.pid, 1).sound()
@@ -62,7 +62,7 @@ def test_every_version_is_traced_and_left_as_it_was(hectic, version):
 
 @pytest.mark.time_limit(180)
 @pytest.mark.parametrize("mode", MODES)
-@every_version()
+@every_traced_version()
 def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
     program = hectic(version, mode)
     probed = tracing.probe(program.pid, 0.5).sound()
@@ -71,7 +71,7 @@ def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
 
 
 @pytest.mark.skipif(not LONG, reason="with TRACE_CYCLES: Go's library is compiled anew for it")
-@every_version()
+@every_traced_version()
 def test_a_library_in_a_program_of_c_is_traced_and_left_as_it_was(hectic, version):
     program = hectic(version, tracing.SHARED)
     probed = tracing.probe(program.pid, 0.5).sound()
@@ -79,10 +79,20 @@ def test_a_library_in_a_program_of_c_is_traced_and_left_as_it_was(hectic, versio
 
 
 def attach_and_detach(program, times):
+    if SLOWER > 1:
+        return attach_and_detach_by_few(program, times)
     for i in range(times):
         tracing.probe(program.pid, 0.02).sound()
         if i % 4 == 3:
             tracing.assert_untouched(program)
+
+
+def attach_and_detach_by_few(program, times, each=25):
+    """By few processes, since in an emulated machine one takes seconds to start."""
+    for done in range(0, times, each):
+        count = min(each, times - done)
+        assert len(tracing.probe(program.pid, 0.02, times=count, timeout=300).sound().runs) == count
+        tracing.assert_untouched(program)
 
 
 @pytest.mark.time_limit(CYCLES_SECONDS)
@@ -93,7 +103,7 @@ def test_settings_of_the_runtime_make_no_difference(hectic, env):
     attach_and_detach(program, CYCLES)
 
 
-@every_version([golang.OLDEST, golang.NEWEST])
+@every_traced_version([golang.OLDEST, golang.NEWEST])
 def test_copies_of_a_traced_program_do_not_know_of_it(hectic, version):
     """Children of fork without exec: the agent is in their code, its memory is not."""
     program = hectic(version, tracing.CGO, args=("-only=copies,births,garbage",))
@@ -101,11 +111,11 @@ def test_copies_of_a_traced_program_do_not_know_of_it(hectic, version):
     before = json.loads(program.ask("counts"))["copies"]
     wait_until(lambda: json.loads(program.ask("counts"))["copies"] > before + 5)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and "illegal 0\n" in out, out
 
 
-@every_version((golang.OLDEST, "1.19.13", "1.23.12"))
+@every_traced_version((golang.OLDEST, "1.19.13", "1.23.12"))
 def test_goroutines_made_on_all_ps_at_once_keep_their_ids(hectic, version):
     """Up to Go 1.23 a goroutine gets its number after it was told of. Some 30 in 100,000 had that of
     another, when the number of a batch not yet taken was told."""
@@ -115,11 +125,11 @@ def test_goroutines_made_on_all_ps_at_once_keep_their_ids(hectic, version):
         probed = tracing.probe(program.pid, 0.2).sound()
         if not probed.counts["lost_records"]:
             break
-    assert probed.counts["create"] > 10000 and not probed.counts["lost_records"], probed.out
+    assert probed.counts["create"] > 10000 / SLOWER and not probed.counts["lost_records"], probed.out
 
 
 @pytest.mark.parametrize("args", [("back",), ("thread",)])
-@every_version()
+@every_traced_version()
 def test_go_that_c_calls_is_traced(targets, version, args):
     program = Program(cgo.program(version), *args)
     targets.own.append(program)
@@ -129,15 +139,15 @@ def test_go_that_c_calls_is_traced(targets, version, args):
 
 
 @pytest.mark.time_limit(CYCLES_SECONDS)
-@every_version()
+@every_traced_version()
 def test_attaching_and_detaching_many_times(hectic, version):
-    attach_and_detach(hectic(version, tracing.CGO, args=() if LONG else ("-calm",)), CYCLES)
+    attach_and_detach(hectic(version, tracing.CGO, args=() if LONG and SLOWER == 1 else ("-calm",)), CYCLES)
 
 
 @pytest.mark.time_limit(2 * CYCLES_SECONDS)
 @pytest.mark.parametrize("mode", (tracing.RACE, tracing.DEBUG))
 @pytest.mark.skipif(not LONG, reason="with TRACE_CYCLES: see test_every_build...")
-@every_version()
+@every_traced_version()
 def test_attaching_and_detaching_from_every_build_many_times(hectic, version, mode):
     attach_and_detach(hectic(version, mode), CYCLES)
 
@@ -178,7 +188,7 @@ def kill_at(program, point, guarded):
 
 
 @pytest.mark.time_limit(KILLS_SECONDS)
-@every_version([golang.NEWEST])
+@every_traced_version([golang.NEWEST])
 def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, version):
     program = hectic(version)
     for i, point in enumerate(fault_points(program, LAST)):
@@ -204,7 +214,7 @@ def test_a_signal_that_a_thread_takes_when_gospect_is_killed_is_not_lost(hectic)
 
 
 @pytest.mark.time_limit(KILLS_SECONDS)
-@every_version([golang.NEWEST])
+@every_traced_version([golang.NEWEST])
 def test_killed_anywhere_gospect_leaves_nothing_behind_its_guardian(hectic, version):
     program = hectic(version)
     for point in fault_points(program, FIRST):
@@ -243,7 +253,7 @@ def test_a_stopped_tracer_does_not_stop_the_target(hectic):
     time.sleep(1)
     program.assert_well()
     process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
 
 
@@ -255,7 +265,7 @@ def test_a_second_tracer_is_refused_by_name(hectic):
         assert f"process {process.pid}" in tracing.probe(program.pid, -1).refused()
     finally:
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and "events" in out
 
 
@@ -297,7 +307,7 @@ def test_failed_attach_unmaps_the_agent(hectic, debugger):
     assert sum(tracing.mappings(program.pid)) > 1 << 20
     debugger(program.pid)  # meanwhile
     process.send_signal(signal.SIGCONT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1 and f"process {os.getpid()}" in err
     debugger.let_go()
     tracing.assert_untouched(program)
@@ -339,6 +349,7 @@ def test_a_filter_of_system_calls_is_suspended_or_a_reason_to_refuse(started):
     tracing.assert_untouched(program)
 
 
+@pytest.mark.skipif(_libc.prctl(PR_GET_MDWE, 0, 0, 0, 0) < 0, reason="this kernel is older than Linux 6.3")
 def test_memory_that_may_not_become_code_is_no_obstacle(started):
     deny = ("import ctypes, os, sys; "
             f"ctypes.CDLL(None).prctl({PR_SET_MDWE}, 1, 0, 0, 0) and sys.exit(1); "
@@ -357,8 +368,8 @@ def test_tracebacks_of_a_traced_program_begin_in_go(hectic, tmp_path):
         stubs = tracing.stubs_page(program.pid)
         try:
             os.kill(program.pid, signal.SIGQUIT)
-            program.process.wait(60)
-            process.communicate(timeout=60)
+            program.process.wait(PATIENCE)
+            process.communicate(timeout=PATIENCE)
             assert process.returncode == 0
         finally:
             process.kill()

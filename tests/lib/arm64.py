@@ -41,8 +41,8 @@ def why_not():
     return None
 
 
-def kind(cpu=CPU, root=None):
-    """Debian's kernel, or another one: `root` is the folder with its files."""
+def kind(cpu=CPU, root=None, programs=None, files=None):
+    """Debian's kernel, or another one: `root` is the folder with its files. `programs`, `files`: what else it has."""
     machine, libraries = packages("machine"), packages("libraries")
     return emulated.Kind(
         qemu=f"{QEMU} -M virt -cpu {cpu} -accel tcg,thread=multi", console="ttyAMA0",
@@ -50,11 +50,12 @@ def kind(cpu=CPU, root=None):
         busybox=machine / "bin/busybox",
         programs={"usr/bin/gospect": BUILD / "gospect", "usr/bin/setpriv": machine / "usr/bin/setpriv",
                   "usr/bin/unshare": machine / "usr/bin/unshare",
-                  "usr/bin/script": machine / "usr/bin/script"},
-        folders=tuple(root / name for root in (libraries, machine)
+                  "usr/bin/script": machine / "usr/bin/script", **(programs or {})},
+        files=files or {},
+        folders=tuple(root / name for root in (libraries, machine, *((packages("python"),) if programs else ()))
                       for name in ("lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu")))
 
 
 class Machine(emulated.Machine):
-    def __init__(self, share=None, cpu=CPU, **kwargs):
-        super().__init__(kind(cpu), share, **kwargs)
+    def __init__(self, share=None, cpu=CPU, programs=None, files=None, **kwargs):
+        super().__init__(kind(cpu, None, programs, files), share, **kwargs)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from lib import traceback
-from lib.process import PATIENCE, _in_child, wait_until
+from lib.process import PATIENCE, SLOWER, _in_child, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BINARY = pathlib.Path(os.environ.get("GOSPECT", ROOT / "build" / "gospect"))
@@ -45,11 +45,11 @@ class Result:
         return self.words[0]
 
 
-def run(*args, seconds=PATIENCE, prefix=(), binary=BINARY, stdout=subprocess.PIPE, **kwargs):
+def run(*args, seconds=60, prefix=(), binary=BINARY, stdout=subprocess.PIPE, **kwargs):
     """Runs gospect to its end. A negative status is the signal that killed it."""
     command = [*prefix, binary, *map(str, args)]
     completed = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stdout,
-                               stderr=subprocess.PIPE, timeout=seconds, **kwargs)
+                               stderr=subprocess.PIPE, timeout=seconds * SLOWER, **kwargs)
     return Result(completed)
 
 

@@ -16,7 +16,8 @@ PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 
 # What a test waits for happens soon, on a machine that has nothing else to do. Where others are at work all is
 # slower, so this is no expectation: whoever has waited for so long waits for what does not happen.
-PATIENCE = 60
+SLOWER = int(os.environ.get("GOSPECT_SLOWER", 1))  # tests/arm64/pytest
+PATIENCE = 60 * SLOWER
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -38,10 +39,10 @@ def status(pid):
     return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
-def wait_until(condition, seconds=PATIENCE, what="it"):
-    end = time.monotonic() + seconds
+def wait_until(condition, seconds=60, what="it"):
+    end = time.monotonic() + seconds * SLOWER
     while not condition():
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        assert time.monotonic() < end, f"waited {seconds * SLOWER} s for {what}"
         time.sleep(0.01)
 
 
@@ -117,7 +118,7 @@ class Program:
 
     def _fill(self):
         stdout = self.process.stdout
-        readable, _, _ = select.select([stdout], [], [], self._seconds)
+        readable, _, _ = select.select([stdout], [], [], self._seconds * SLOWER)
         assert readable, f"{self.binary.name} has not answered for {self._seconds} s"
         data = os.read(stdout.fileno(), 1 << 16)
         assert data, f"{self.binary.name} ended"

@@ -6,7 +6,7 @@ import re
 import signal
 
 from lib import golang, gospect
-from lib.process import wait_until
+from lib.process import PATIENCE, wait_until
 from lib.tracing import is_patched
 
 SUMMARY = re.compile(r"gospect: ([\d.]+) s, (\d+) events, (\d+) lost, (\d+) stacks"
@@ -32,7 +32,7 @@ class Tracing:
         return self.wait()
 
     def wait(self):
-        self.err = self.process.communicate(timeout=60)[1].decode()
+        self.err = self.process.communicate(timeout=PATIENCE)[1].decode()
         assert self.process.returncode == 0, self.err
         found = SUMMARY.search(self.err)
         assert found, self.err

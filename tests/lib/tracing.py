@@ -3,15 +3,17 @@
 import collections
 import os
 import pathlib
+import platform
 import signal
 import subprocess
 import time
 
 from lib import golang, gospect
-from lib.process import comm, status, wait_until
+from lib.process import SLOWER, comm, status, wait_until
 
 PROBE = pathlib.Path(os.environ.get(
     "GOSPECT_TRACE_PROBE", gospect.BINARY.parent / "src" / "collect" / "trace_probe"))
+ARM64 = platform.machine() == "aarch64"
 
 CGO = "cgo"
 RACE = "race"
@@ -39,15 +41,20 @@ def hectic(version, mode=golang.PLAIN):
 
 
 class Probed:
-    """What trace_probe said: its counts by name, and the lines about what cannot be."""
+    """What trace_probe said: its counts by name (of the last run, if there were several), and the lines about what
+    cannot be."""
 
     def __init__(self, completed):
         self.status = completed.returncode
         self.err = completed.stderr
         self.out = completed.stdout
         self.counts = collections.Counter()
+        self.runs = []
         for line in self.out.splitlines():
             words = line.split()
+            if words == ["run"] or not self.runs:
+                self.runs.append(collections.Counter())
+            self.counts = self.runs[-1]
             if len(words) == 2 and words[1].isdigit():
                 self.counts[words[0]] = int(words[1])
 
@@ -59,10 +66,11 @@ class Probed:
         """Goroutines did one thing after the other, unless records were lost."""
         self.ok()
         assert self.counts["events"] > 0
-        assert self.counts["backwards"] == 0
-        if not self.counts["lost_records"]:
-            assert self.counts["illegal"] == 0, self.out
-            assert self.counts["unannounced"] == 0, self.out
+        for counts in self.runs:
+            assert counts["backwards"] == 0
+            if not counts["lost_records"]:
+                assert counts["illegal"] == 0, self.out
+                assert counts["unannounced"] == 0, self.out
         return self
 
     def refused(self):
@@ -74,9 +82,11 @@ class Probed:
 
 
 def probe(pid, seconds, *args, fault=None, victim=None, guarded=True, sent=None,
-          timeout=100, prefix=(), surgeon=False):
-    """surgeon: it has a process of its own, in which the places of `fault` are."""
+          timeout=100, prefix=(), surgeon=False, times=None):
+    """surgeon: it has a process of its own, in which the places of `fault` are. times: so often, by one process."""
     env = dict(os.environ)
+    if times:
+        env["PROBE_TIMES"] = str(times)
     if surgeon:
         env["PROBE_SURGEON"] = "1"
     if sent:
@@ -89,7 +99,7 @@ def probe(pid, seconds, *args, fault=None, victim=None, guarded=True, sent=None,
         env["GOSPECT_FAULT_VICTIM"] = str(victim)
     command = [*prefix, PROBE, str(pid), str(seconds), *map(str, args)]
     return Probed(subprocess.run(command, env=env, capture_output=True, text=True,
-                                 timeout=timeout))
+                                 timeout=timeout * SLOWER))
 
 
 def start(pid, seconds):
@@ -157,6 +167,11 @@ def stubs_page(pid):
                  if "memfd:gospect-code" in line[-1] and line[2] == "00000000"), None)
 
 
+def begins_with_jump(code):
+    """amd64's jmp, arm64's b."""
+    return code[3] >> 2 == 0b000101 if ARM64 else code[0] == 0xE9
+
+
 def is_patched(pid):
     """The first function that is hooked begins with a jump: all threads stand still until the last
     one does (inject/code_page.h: struct code_head)."""
@@ -167,7 +182,7 @@ def is_patched(pid):
         try:
             memory.seek(head + 152)
             memory.seek(int.from_bytes(memory.read(8), "little"))
-            return memory.read(1) == b"\xe9"
+            return begins_with_jump(memory.read(4))
         except OSError:  # the page of the trace before
             return False
 
@@ -252,8 +267,9 @@ def descriptors(pid):
     return found
 
 
-# Sizes of the code page, which stays: with handlers and a database it is several.
-LEFT = [], [4096], [8192], [12288], [16384]
+# Sizes of the code page, which stays: with handlers and a database it is several. On arm64 one is of 64 KB.
+UNIT = 65536 if ARM64 else 4096
+LEFT = [], *([n * UNIT] for n in range(1, 5))
 
 
 def assert_untouched(program):

@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -99,11 +100,20 @@ func main() {
 	}
 }
 
-// check waits up to ten seconds for those that had no round since the last check.
+// How much slower than usual the machine is: an emulated one may be.
+func slower() int {
+	n, err := strconv.Atoi(os.Getenv("GOSPECT_SLOWER"))
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// check waits up to ten seconds, on a machine of usual speed, for those that had no round since the last check.
 func check(all []*work) string {
 	var late []string
 	for _, w := range all {
-		for i := 0; i < 1000 && atomic.LoadInt64(&w.rounds) == w.before; i++ {
+		for i := 0; i < 1000*slower() && atomic.LoadInt64(&w.rounds) == w.before; i++ {
 			time.Sleep(10 * time.Millisecond)
 		}
 		now := atomic.LoadInt64(&w.rounds)

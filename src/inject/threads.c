@@ -91,7 +91,7 @@ static struct error *must_check cannot_seize(pid_t pid, pid_t id, int err)
 	return error_errno(
 		err == EPERM ? ERROR_DENIED : ERROR_FAILED, err,
 		"cannot stop thread %d of process %d with ptrace; run gospect as root or with "
-		"CAP_SYS_PTRACE; in a container, allow ptrace",
+		"CAP_SYS_PTRACE; in a container or service, have its seccomp filter allow ptrace",
 		id, pid);
 }
 

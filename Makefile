@@ -94,7 +94,7 @@ test-arm64: all arm64
 	@ARM64_ALL=1 tests/run --slow -k 'arm64 or permissions'
 	@tests/matrix/run --arm64
 
-# The tests of amd64 themselves, in an emulated arm64 machine that has Python: an hour.
+# The tests of amd64 themselves, in an emulated arm64 machine that has Python. Attaching alone takes half an hour.
 ON_ARM64 = not many_times and not settings and not from_every_build and not every_version_and_build
 test-on-arm64: all arm64
 	@tests/arm64/pytest e2e/test_trace_attach.py e2e/test_exact.py e2e/test_allocations.py -k '$(ON_ARM64)'

@@ -54,7 +54,7 @@ struct perf_events {
 	struct perf_event_attr attr;
 	uint64_t lost;
 	size_t unseen;    /* threads without events */
-	size_t no_device; /* events that this kernel has not: all of them in gVisor */
+	size_t no_device; /* events that failed with ENODEV: all of them in gVisor */
 	/* Events of context switches are opened last, so their ids are the largest. 0: none. An
 	 * event that a later thread inherits has the id of its parent event. */
 	uint64_t first_switch_id;

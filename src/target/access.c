@@ -72,7 +72,8 @@ static void read_confinement(char *ret, size_t size)
 		*ret = '\0';
 }
 
-/* Its version is this in all releases; from 2026 on "-gvisor" ends its release, too. */
+/* Releases of 2022 and of 2026 both have this version; the release number of the latter ends with
+ * "-gvisor", too. */
 bool access_in_gvisor(void)
 {
 	struct utsname name;

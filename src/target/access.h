@@ -62,7 +62,8 @@ void access_hidepid(char *ret, size_t size);
  * 0: of ours, as far as the door shows. */
 size_t access_filtered_threads(pid_t pid);
 
-/* Our kernel is gVisor's, which has ptrace(2) but does not tell a tracer of all stops. */
+/* Our kernel is gVisor's. It has ptrace(2), but gospect cannot stop all threads of a program there.
+ */
 bool access_in_gvisor(void);
 
 /* ERROR_DENIED with the rule and the remedy. */

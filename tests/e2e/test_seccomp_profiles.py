@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from lib import golang, gospect, seccomp_profile, traceback, tracing
-from lib.process import Program
+from lib.process import Program, status
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="only root has the capabilities")]
 
@@ -53,14 +53,9 @@ def under(tmp_path):
 def confined(targets, under):
     def start(name, program="states", *args):
         targets.own.append(Program(*under(name, DOCKER), golang.build(program, golang.NEWEST), *args))
-        assert gospect_status(targets.own[-1].pid, "Seccomp") == "2"
+        assert status(targets.own[-1].pid)["Seccomp"] == "2"
         return targets.own[-1]
     return start
-
-
-def gospect_status(pid, name):
-    return next(line.split()[1] for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
-                if line.startswith(name + ":"))
 
 
 @pytest.mark.parametrize("name", ("docker", "containerd", SYSTEMD))
@@ -78,16 +73,14 @@ def test_a_confined_program_is_seen_from_outside(confined, tmp_path, name):
 
 
 FORBIDS = "a seccomp filter forbids perf_event_open"
-# What each filter lets a gospect do that has the guide's capabilities, beside a program without a filter.
-VERBS = {
-    "dump": (), "leaks": (), "memory": (), "waits": (), "record -d 1 -o p.pb.gz": (), "record --on-cpu -d 1 -o c.pb.gz": (),
-    "trace -d 1 -o t.trace": (), "leaks --exact": (), "offcpu --sampled -d 1": (),
-}
+VERBS = ("dump", "leaks", "memory", "waits", "record -d 1 -o p.pb.gz", "record --on-cpu -d 1 -o c.pb.gz", "trace -d 1 -o t.trace",
+         "leaks --exact", "offcpu --sampled -d 1")
 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", ("docker", "containerd", SYSTEMD))
 def test_a_confined_gospect_works_or_names_the_filter(targets, under, name, verb):
+    """One that has the guide's capabilities, beside a program without a filter."""
     program = targets.start("states", args=("-only=chan", "-spin=1"))
     result = gospect.run(*verb.split(), "-p", program.pid, prefix=under(name, SIDECAR))
     if result.status:

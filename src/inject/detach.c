@@ -48,19 +48,6 @@ struct quiet {
 	uint64_t until;
 };
 
-static struct error *must_check write_at(const struct detachment *w, uint64_t address,
-					 const void *bytes, size_t n)
-{
-	ssize_t done = pwrite(w->memory, bytes, n, address);
-
-	if (done == (ssize_t)n)
-		return NULL;
-	if (!done || errno == ESRCH)
-		return error_format(ERROR_GONE, "process %d has exited", target_pid(w->t));
-	return error_errno(ERROR_DENIED, errno, "cannot write to the memory of process %d",
-			   target_pid(w->t));
-}
-
 static bool is_in_code(const void *head, uint64_t pc)
 {
 	return code_has(head, pc);
@@ -143,17 +130,18 @@ static bool slots_are_free(const struct quiet *q)
 static struct error *must_check restore_code(const struct quiet *q, const struct sites *now)
 {
 	static const uint32_t disabled = 0;
+	const struct code_memory code = threads_code(&q->threads, q->w->memory);
 	const struct code_head *head = q->head;
 	struct error *err = NULL;
 
 	for (unsigned int i = 0; !err && i < head->site_count; i++) {
 		if (sites_is_jump(now, head, i))
-			err = write_at(q->w, head->sites[i].address, head->sites[i].bytes,
-				       SITE_JUMP_BYTES);
+			err = code_memory_write(code, head->sites[i].address, head->sites[i].bytes,
+						SITE_JUMP_BYTES);
 		fault_point("restored-one");
 	}
 	if (!err && head->control)
-		err = write_at(q->w, head->control, &disabled, sizeof(disabled));
+		err = code_memory_write(code, head->control, &disabled, sizeof(disabled));
 	return err;
 }
 
@@ -315,6 +303,20 @@ struct error *detach_memory(struct detachment *w, struct remote *r, const struct
 	return err;
 }
 
+/* The agent is unused now; the page tells the next gospect. */
+static struct error *must_check clear_head(const struct detachment *w, const struct remote *r,
+					   const struct stale_agent *l)
+{
+	struct code_head head = l->head;
+
+	memset(head.sites, 0, sizeof(head.sites));
+	memset(head.trampolines, 0, sizeof(head.trampolines));
+	head.tracer = 0;
+	head.slots = head.fallback_slots = head.control = 0;
+	return code_memory_write(threads_code(&r->threads, w->memory), l->head.code, &head,
+				 code_head_bytes(&head));
+}
+
 struct memory_step {
 	struct detachment *w;
 	const struct stale_agent *l;
@@ -333,30 +335,10 @@ static struct error *must_check detach_memory_step(void *arg)
 	err = forks_reap(&r, &step->forks);
 	if (!err)
 		err = detach_memory(w, &r, step->l);
+	if (!err && step->l->has_head && w->keep_code_page)
+		err = clear_head(w, &r, step->l);
 	remote_end(&r);
 	return err;
-}
-
-/* The agent is unused now; the page tells the next gospect. */
-static struct error *must_check clear_head(const struct detachment *w, const struct stale_agent *l)
-{
-	struct code_head head = l->head;
-
-	memset(head.sites, 0, sizeof(head.sites));
-	memset(head.trampolines, 0, sizeof(head.trampolines));
-	head.tracer = 0;
-	head.slots = head.fallback_slots = head.control = 0;
-	return write_at(w, l->head.code, &head, code_head_bytes(&head));
-}
-
-/* Some kernels let nobody write to code: then no jump was ever written, and the page, which cannot
- * be cleared, goes, too. */
-static bool kernel_forbids(const struct detachment *w, const struct stale_agent *l)
-{
-	uint8_t byte;
-
-	return l->has_head && !l->patched && pread(w->memory, &byte, 1, l->head.code) == 1 &&
-	       pwrite(w->memory, &byte, 1, l->head.code) < 0 && errno == EIO;
 }
 
 /* There is nothing to do. */
@@ -373,17 +355,11 @@ struct error *detach(struct detachment *w)
 
 	if (err || (is_clean(w, &l) && !w->forked))
 		return err;
-	if (kernel_forbids(w, &l)) {
-		w->never_ran = true;
-		w->keep_code_page = false;
-	}
 	if (w->forked || l.has_claim)
 		forks_find_dead(target_pid(w->t), &step.forks);
 	if (l.has_head && (l.patched || (l.head.slots && !w->never_ran)))
 		err = detach_code(w, &l.head);
 	if (!err)
 		err = run_on_tracer_thread(detach_memory_step, &step);
-	if (!err && l.has_head && w->keep_code_page)
-		err = clear_head(w, &l);
 	return err;
 }

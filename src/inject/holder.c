@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "inject/breakpoint.h"
+#include "inject/code_memory.h"
 
 /* The holder's reports, and its orders. */
 enum { IS_TRACED = 1, IS_DENIED, HAS_EXECED, IS_HELD, IS_LOST };
@@ -52,7 +53,8 @@ static void report(const struct hold *h, unsigned int what)
 
 static bool write_bytes(const struct hold *h, const void *bytes, size_t size)
 {
-	return pwrite(h->memory, bytes, size, (off_t)h->address) == (ssize_t)size;
+	return pwrite(h->memory, bytes, size, (off_t)h->address) == (ssize_t)size ||
+	       code_memory_poke(h->child, h->address, bytes, size);
 }
 
 static bool write_code(const struct hold *h, const struct machine_code *code)

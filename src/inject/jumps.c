@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,40 +15,30 @@
 #define PATIENCE 50
 #define PATIENCE_PAUSE_US 2000 /* at first: twice as long after each eight times, 0.8 s in all */
 
-static struct error *must_check write_at(const struct surgeon *s, uint64_t address,
-					 const void *bytes, size_t n)
+static struct error *must_check write_control(const struct surgeon *s, struct code_memory code)
 {
-	ssize_t done = pwrite(s->memory, bytes, n, address);
+	struct code_control control = {.enabled = 1, .slots = s->plan->head.slots};
 
-	if (done == (ssize_t)n)
-		return NULL;
-	if (!done || errno == ESRCH)
-		return error_format(ERROR_GONE, "process %d has exited", target_pid(s->t));
-	if (errno == EIO)
-		return error_format(
-			ERROR_DENIED,
-			"cannot write to the code of process %d: the kernel forbids it; boot "
-			"with proc_mem.force_override=always, or use record",
-			target_pid(s->t));
-	return error_errno(ERROR_DENIED, errno, "cannot write to the code of process %d",
-			   target_pid(s->t));
+	return code_memory_write(code, s->plan->head.control, &control, sizeof(control));
 }
 
-/* Each page of code that will change gets its private copy now, by a write of the same bytes. */
+/* Each page of code that will change gets its private copy now, by a write of the same bytes, where
+ * the kernel permits one while the threads run. */
 static struct error *must_check touch_code(const struct surgeon *s)
 {
-	struct error *err = NULL;
+	const struct code_memory running = {target_pid(s->t), s->memory, 0};
+	struct error *err = write_control(s, running);
 
 	for (unsigned int i = 0; !err && i < s->plan->head.site_count; i++)
 		if (s->plan->head.sites[i].address)
-			err = write_at(s, s->plan->head.sites[i].address,
-				       s->plan->head.sites[i].bytes, SITE_JUMP_BYTES);
-	return err;
+			err = code_memory_write(running, s->plan->head.sites[i].address,
+						s->plan->head.sites[i].bytes, SITE_JUMP_BYTES);
+	return err == &error_fault ? NULL : err;
 }
 
-static struct error *must_check write_jumps(struct surgeon *s)
+static struct error *must_check write_jumps(struct surgeon *s, struct code_memory code)
 {
-	struct error *err = NULL;
+	struct error *err = write_control(s, code);
 
 	s->w.never_ran = false;
 	for (unsigned int i = 0; !err && i < s->plan->head.site_count; i++) {
@@ -60,7 +49,7 @@ static struct error *must_check write_jumps(struct surgeon *s)
 		if (!code_jump(&s->plan->head.sites[i], jump))
 			return error_format(ERROR_UNSUPPORTED,
 					    "internal error: the agent is out of range of a jump");
-		err = write_at(s, s->plan->head.sites[i].address, jump, sizeof(jump));
+		err = code_memory_write(code, s->plan->head.sites[i].address, jump, sizeof(jump));
 		fault_point("jump-written");
 	}
 	return err;
@@ -127,7 +116,7 @@ static struct error *must_check write_jumps_stopped(void *arg)
 	s->answer.attached_at = clock_now();
 	presence_say(s->shared);
 	if (!err)
-		err = write_jumps(s);
+		err = write_jumps(s, threads_code(&step->threads, s->memory));
 	since = threads_resume(&step->threads) - since;
 	s->answer.attach_ns = since > s->answer.attach_ns ? since : s->answer.attach_ns;
 	return err;
@@ -168,13 +157,10 @@ static struct error *must_check try_to_write_jumps(struct attach_step *step)
 
 struct error *operation_switch_on(struct surgeon *s)
 {
-	struct code_control control = {.enabled = 1, .slots = s->plan->head.slots};
 	struct attach_step step = {s, {.pid = target_pid(s->t)}, .patience = PATIENCE};
-	struct error *err = write_at(s, s->plan->head.control, &control, sizeof(control));
+	struct error *err = touch_code(s);
 
 	step.quiescence.functions = s->plan->functions;
-	if (!err)
-		err = touch_code(s);
 	if (!err)
 		err = try_to_write_jumps(&step);
 	threads_release(&step.threads);

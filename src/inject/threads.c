@@ -203,10 +203,11 @@ static size_t count_asleep(const struct threads *t)
 	return n;
 }
 
-/* If many threads sleep, distributes them evenly among helpers. */
+/* If many threads sleep, distributes them evenly among helpers. One stays with the caller, who may
+ * write to code by it. */
 static void assign_parts(struct threads *t)
 {
-	size_t asleep = count_asleep(t), n = 0;
+	size_t asleep = count_asleep(t), n = 0, kept = 0;
 	size_t helpers = (asleep + THREADS_EACH - 1) / THREADS_EACH, each;
 
 	t->parts[0] = (struct threads_part){0, t->count};
@@ -220,7 +221,7 @@ static void assign_parts(struct threads *t)
 	for (size_t i = 0; i < t->count; i++) {
 		struct stopped_thread *thread = &t->items[i];
 
-		if (!thread->asleep)
+		if (!thread->asleep || !kept++)
 			continue;
 		thread->part = 1 + n / each;
 		if (n++ % each == 0)
@@ -607,6 +608,17 @@ struct error *threads_stand(pid_t pid, pid_t id)
 		"process %d does not resume: it is frozen (docker pause) or gets no CPU time; try "
 		"again when it runs",
 		pid);
+}
+
+struct code_memory threads_code(const struct threads *t, int file)
+{
+	struct code_memory code = {t->pid, file, 0};
+
+	/* A thread of a helper can only be used by that. */
+	for (size_t i = 0; !code.stopped && i < t->count; i++)
+		if (t->items[i].stopped && !t->items[i].part)
+			code.stopped = t->items[i].id;
+	return code;
 }
 
 static void read_registers(struct stopped_thread *thread)

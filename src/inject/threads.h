@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/map.h"
+#include "inject/code_memory.h"
 #include "inject/quota.h"
 #include "inject/thread_registers.h"
 #include "inject/tracer_threads.h"
@@ -84,6 +85,9 @@ struct error *threads_stop_asleep(struct threads *t) must_check;
 struct error *threads_stop_others(struct threads *t, uint64_t *ret_since) must_check;
 /* Both. */
 struct error *threads_stop_all(struct threads *t, uint64_t *ret_since) must_check;
+
+/* Of the process whose threads these are, by one that is stopped; `file`: its /proc/PID/mem. */
+struct code_memory threads_code(const struct threads *t, int file);
 
 /* Reads the registers of those that have stopped since they were read. */
 void threads_read_registers(struct threads *t);

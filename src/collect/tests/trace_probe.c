@@ -10,6 +10,8 @@
  * With PROBE_CPU=HZ it also takes CPU samples. With PROBE_TIMES=N it does all that N times, and
  * prints "run" ahead of each: where a process takes long to start, that is faster.
  *
+ * With PROBE_NO_FORCE the kernel seems to permit writes to code to ptrace(2) alone (no_force.c).
+ *
  * The surgeon is in this process, for tests to kill both at once; with PROBE_SURGEON it has one of
  * its own, as gospect's has.
  */

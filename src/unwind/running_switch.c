@@ -336,14 +336,15 @@ static enum walk_end leave_signal(struct running_walk *w, const struct step *ste
 	return GO_ON;
 }
 
-/* The innermost frame is on either side of its switch. */
+/* The innermost frame is on either side of its switch. That of a signal is the kernel's, before the
+ * first instruction. */
 bool switch_is_done(const struct running_walk *w, const struct step *step)
 {
 	if (w->n > 1 || step->stack_switch == SWITCH_RESCHEDULE ||
-	    step->stack_switch == SWITCH_SIGRETURN)
+	    step->stack_switch == SWITCH_SIGNAL || step->stack_switch == SWITCH_SIGRETURN)
 		return true;
-	if (step->stack_switch == SWITCH_SIGNAL || step->stack_switch == SWITCH_CROSSCALL ||
-	    step->stack_switch == SWITCH_CGOCALLBACK || step->stack_switch == SWITCH_SCHEDULER)
+	if (step->stack_switch == SWITCH_CROSSCALL || step->stack_switch == SWITCH_CGOCALLBACK ||
+	    step->stack_switch == SWITCH_SCHEDULER)
 		return step->stack_switch == SWITCH_SCHEDULER && !w->result.g;
 	return w->result.g && !running_is_on(&w->place, running_sp(w)) &&
 	       (step->stack_switch != SWITCH_VDSO ||

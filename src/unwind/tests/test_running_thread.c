@@ -199,6 +199,25 @@ static void a_signal_leads_to_what_it_interrupted(void **state)
 	assert_int_equal(f->result.g, G);
 }
 
+static void a_signal_whose_handler_is_about_to_begin_as_well(void **state)
+{
+	struct made_sample *f = *state;
+	const uint64_t chain[] = {made_pc(SIGTRAMP, false), 0x7fff00000000, made_pc(ROOT, false),
+				  END};
+
+	make_goroutine(f);
+	push_context(f, made_pc(MIDDLE, true));
+	f->thread.fp = f->goroutine.fp;
+	push_frame(&f->thread, 48, 0x7fff00000000);
+	take_sample(f, &f->thread, SIZE_MAX, SIGTRAMP);
+	f->sample.chain = chain;
+	f->sample.chain_count = ARRAY_SIZE(chain);
+	unwind_sample(f);
+	ASSERT_PCS(f, EXACTLY(SIGTRAMP), made_pc(MIDDLE, true) | STACK_PC_EXACT,
+		   made_pc(ROOT, false), END);
+	assert_int_equal(f->result.g, G);
+}
+
 static void a_signal_whose_handler_has_returned_as_well(void **state)
 {
 	struct made_sample *f = *state;
@@ -514,6 +533,7 @@ int main(void)
 		RUNNING_TEST(the_chain_tells_it_as_well),
 		RUNNING_TEST(a_signal_leads_to_what_it_interrupted),
 		RUNNING_TEST(start_function_is_known_beyond_a_gap),
+		RUNNING_TEST(a_signal_whose_handler_is_about_to_begin_as_well),
 		RUNNING_TEST(a_signal_whose_handler_has_returned_as_well),
 		RUNNING_TEST(code_identifies_the_systemstack_caller),
 		RUNNING_TEST(ambiguous_calls_yield_no_caller),

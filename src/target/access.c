@@ -24,6 +24,10 @@
 #define FIRST_USER "user:[4026531837]"
 #define FIRST_PID "pid:[4026531836]"
 
+/* How long a process may take to end that is said to run (is_ending()). */
+#define ENDING_TRIES 50
+#define ENDING_PAUSE_US 10000
+
 /* The beginning of a file, as a string; "" when it cannot be read. */
 static void read_text(const char *path, char *ret, size_t size)
 {
@@ -150,6 +154,15 @@ int access_yama_scope(void)
 	return atoi(text);
 }
 
+/* gVisor denies a process from the moment on that it begins to end, and says a little longer that
+ * it runs. */
+static bool is_ending(pid_t pid)
+{
+	for (int i = 0; i < ENDING_TRIES && access_in_gvisor() && !process_is_dead(pid); i++)
+		usleep(ENDING_PAUSE_US);
+	return process_is_dead(pid);
+}
+
 struct error *target_denied(pid_t pid, bool looked)
 {
 	struct access_question q = {.object.pid = pid,
@@ -157,7 +170,7 @@ struct error *target_denied(pid_t pid, bool looked)
 				    .looked = looked};
 	struct access_object *o = &q.object;
 
-	if (!target_state(pid))
+	if (is_ending(pid))
 		return error_format(ERROR_GONE, "process %d has exited", pid);
 	access_self_read(&q.self);
 	status_ids(pid, "Uid", o->uids);

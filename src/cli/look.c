@@ -45,7 +45,5 @@ struct error *look_once(struct common_options *request,
 	if (!err)
 		err = outfile_commit(&out);
 	say_work(NULL);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	return cli_target_finish(&s, err, ret);
 }

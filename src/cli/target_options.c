@@ -203,6 +203,7 @@ struct error *cli_target_open(struct target_options *o, struct cli_target *ret)
 {
 	struct cli_target s = {0};
 	struct error *err = target_options_find(o);
+	int status;
 
 	if (!err && o->command)
 		err = command_start(o->command, o->holds ? &s.hold : NULL, &s.child);
@@ -211,8 +212,7 @@ struct error *cli_target_open(struct target_options *o, struct cli_target *ret)
 	if (!err)
 		err = open_target(o, &s);
 	if (err) {
-		if (s.child)
-			cli_target_wait(&s);
+		err = cli_target_finish(&s, err, &status);
 		gospect_surgeon_end(s.surgeon);
 		return err;
 	}
@@ -233,11 +233,19 @@ void cli_target_close(struct cli_target *s)
 	*s = (struct cli_target){.child = s->child};
 }
 
-int cli_target_wait(struct cli_target *s)
+struct error *cli_target_finish(struct cli_target *s, struct error *err, int *ret)
 {
 	pid_t child = s->child;
 
+	if (!child)
+		return err;
 	cli_target_go_on(s);
 	s->child = 0;
-	return command_wait(child);
+	if (err && err->code != ERROR_STOPPED) {
+		say("%s", err->message);
+		error_destroy(err);
+		err = &error_stopped;
+	}
+	*ret = command_wait(child);
+	return err;
 }

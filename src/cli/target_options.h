@@ -69,10 +69,11 @@ struct error *target_options_find(struct target_options *options) must_check;
 struct error *cli_target_open(struct target_options *options, struct cli_target *ret) must_check;
 /* Resumes the held program. */
 void cli_target_go_on(struct cli_target *s);
-/* Does not end the command: see cli_target_wait(). */
+/* Does not end the command: see cli_target_finish(). */
 void cli_target_close(struct cli_target *s);
-/* command_wait() for the command, which must exist. */
-int cli_target_wait(struct cli_target *s);
+/* If there is a command, resumes it and waits for its end: *ret as command_wait(). `err` is said
+ * before, since the end may be days away, and the result is then one that says no more. */
+struct error *cli_target_finish(struct cli_target *s, struct error *err, int *ret) must_check;
 
 #define _cleanup_cli_target_ __attribute__((cleanup(cli_target_close)))
 

@@ -236,9 +236,7 @@ static struct error *run_offcpu(struct offcpu_verb *v, int *ret)
 		err = report_ask_write(&v->ask, &file, out.stream);
 	if (!err)
 		err = outfile_commit(&out);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	return cli_target_finish(&s, err, ret);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

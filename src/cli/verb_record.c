@@ -319,9 +319,7 @@ static struct error *record_file(struct record_verb *v, int *ret)
 		err = cli_target_open(&v->request.target, &s);
 	if (!err)
 		err = record(v, &s, &out);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	return cli_target_finish(&s, err, ret);
 }
 
 static struct error *record_file_of(void *arg, char *path, double seconds, int *ret)

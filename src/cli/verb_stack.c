@@ -1,8 +1,15 @@
 #include <gospect/stack_memory.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "cli/look.h"
+#include "cli/stop.h"
 #include "cli/unwind_option.h"
+
+/* How long a command may take to make the goroutine. */
+#define PATIENCE_NS 5000000000ull
+#define PAUSE_US 10000
 
 struct stack_verb {
 	struct common_options request;
@@ -73,12 +80,28 @@ static void cleanup_memory(struct gospect_stack_memory **m)
 	gospect_stack_memory_destroy(*m);
 }
 
+/* A command that has just begun may be about to make the goroutine. */
+static struct error *take(const struct stack_verb *v, const struct cli_target *s,
+			  struct gospect_stack_memory **ret)
+{
+	uint64_t until = clock_now() + (s->child ? PATIENCE_NS : 0);
+
+	for (;;) {
+		struct error *err = library_error(
+			gospect_stack_memory_take(s->handle, v->goid, v->unwind, ret));
+
+		if (!err || err->code != ERROR_FAILED || clock_now() > until || stop_requested)
+			return err;
+		error_destroy(err);
+		usleep(PAUSE_US);
+	}
+}
+
 static struct error *take_and_write(void *verb, const struct cli_target *s, struct outfile *out)
 {
 	const struct stack_verb *v = verb;
 	_cleanup_(cleanup_memory) struct gospect_stack_memory *memory = NULL;
-	struct error *err =
-		library_error(gospect_stack_memory_take(s->handle, v->goid, v->unwind, &memory));
+	struct error *err = take(v, s, &memory);
 
 	if (err)
 		return err;

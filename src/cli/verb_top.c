@@ -334,9 +334,7 @@ static struct error *run_top(struct top_verb *v, int *ret)
 		err = top(v, &s);
 	if (is_running(&s))
 		say("the command (pid %d) is still running; waiting for its end", s.child);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	return cli_target_finish(&s, err, ret);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

@@ -297,9 +297,7 @@ static struct error *run_trace(struct trace_verb *v, int *ret)
 	tracing_handle_signals(v->options.flight > 0);
 	err = trace(v, &s);
 	outfile_abandon(&v->out);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	return cli_target_finish(&s, err, ret);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

@@ -185,9 +185,7 @@ static struct error *run_why(struct why_verb *v, int *ret)
 		err = take_and_write(v, &s, &out);
 	if (!err)
 		err = outfile_commit(&out);
-	if (s.child)
-		*ret = cli_target_wait(&s);
-	return err;
+	return cli_target_finish(&s, err, ret);
 }
 
 static struct error *run(int argc, char **argv, int *ret)

@@ -492,7 +492,7 @@ def test_a_file_appears_whole_or_not_at_all(targets, tmp_path):
 
 
 @pytest.mark.parametrize("verb, args, shown", [
-    ("stack", ("-g", "2"), "return addr to runtime.goexit"), ("dump", (), "goroutine 1 ["),
+    ("stack", ("-g", "1"), "return addr to runtime.goexit"), ("dump", (), "goroutine 1 ["),
     ("waits", ("--runtime",), ""), ("heap", ("--kind", "goroutine"), "runtime.")])
 def test_a_command_is_started_and_its_status_passed_on(verb, args, shown, tmp_path):
     """It ends when it has been looked at; when it ended before, there was nothing to show."""
@@ -503,6 +503,16 @@ def test_a_command_is_started_and_its_status_passed_on(verb, args, shown, tmp_pa
     _, err = process.communicate(b"die\n", timeout=60)
     assert process.returncode == 2, err
     assert shown in (tmp_path / "out").read_text()
+
+
+def test_what_goes_wrong_with_a_command_is_said_before_it_ends():
+    """The goroutine might yet be made, so gospect looks for some seconds."""
+    with subprocess.Popen([gospect.BINARY, "stack", "-g", "123456", "--", golang.build("annotated", golang.NEWEST)],
+                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr.readline() == b"gospect: there is no goroutine 123456\n"
+        assert process.poll() is None
+        process.communicate(b"die\n", timeout=60)
+        assert process.returncode == 1
 
 
 # On a process that does not stop

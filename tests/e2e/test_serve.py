@@ -19,6 +19,7 @@ from lib import golang, gospect, gotrace, pprof, process, rawprofile, real_progr
 from lib.served import Served
 
 KINDS = ("heap", "allocs", "block", "mutex", "goroutine")
+SYS_READ = 0
 
 
 @pytest.fixture
@@ -56,9 +57,16 @@ def of_main(raw):
             and not any(line[0].startswith("bufio.") for place in s[2] for line in place[1:])}
 
 
+def reads_a_line(program):
+    """Whether it has written its answer, and waits for the next line: read(0, ...)."""
+    return any(path.read_text().startswith(f"{SYS_READ} 0x0 ")
+               for path in pathlib.Path(f"/proc/{program.pid}/task").glob("*/syscall"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_profiles_are_those_of_the_program(server, scraped, own, kind):
     assert scraped.ask("gc") == "ok"
+    process.wait_until(lambda: reads_a_line(scraped), what="the program to wait")
     left = rawprofile.Raw(server.ok(f"/debug/pprof/{kind}", port=own))
     right = rawprofile.Raw(server.ok(f"/debug/pprof/{kind}"))
     assert right.header == left.header

@@ -15,6 +15,9 @@ enum { MAX_FRAMES = 16, MAX_NAME = 900, MAX_LINES = 20 };
 /* Each name is matched once; IS_CLIENT: by CLIENTS_REGEX alone; SAID: it is left out, and why. */
 enum { UNKNOWN, MATCHES_NOT, IS_CLIENT, MATCHES, SAID };
 
+/* Some hooks find arguments behind the frame (struct code_site). */
+enum { MOST_FRAME = UINT16_MAX - 64 };
+
 /* Of the clients' functions there are no more. */
 enum { CLIENTS_MOST = 24 };
 
@@ -122,15 +125,17 @@ static bool is_status(const struct request_function *of)
 }
 
 /* The registers in which the function gets what the agent reads at its entry, SITE_*. */
-static unsigned int arguments_of(const struct request_function *of)
+static unsigned int arguments_of(const struct search *s, const struct request_function *of)
 {
+	unsigned int needs = 0;
+
 	if (is_status(of))
-		return of->kind == ENTRY_STATUS ? SITE_SECOND : SITE_THIRD;
-	if (of && of->kind == ENTRY_ROUTE_FIELD)
-		return SITE_SECOND;
-	if (of && of->request)
-		return of->request == REQUEST_IN_THIRD ? SITE_THIRD : SITE_FOURTH;
-	return 0;
+		needs = of->kind == ENTRY_STATUS ? SITE_SECOND : SITE_THIRD;
+	else if (of && of->kind == ENTRY_ROUTE_FIELD)
+		needs = SITE_SECOND;
+	else if (of && of->request)
+		needs = of->request == REQUEST_IN_THIRD ? SITE_THIRD : SITE_FOURTH;
+	return probe_site_needs(s->minor, needs);
 }
 
 static unsigned int sites_of(const struct request_function *of)
@@ -143,6 +148,15 @@ static unsigned int sites_of(const struct request_function *of)
 		       : SITE_BEGIN | SITE_RETURNS;
 }
 
+/* Two results are a handler, before the pattern in its registers; on the stack both follow two
+ * arguments. */
+static uint16_t arguments_at(const struct search *s, enum agent_entry_kind kind, int32_t frame)
+{
+	uint16_t at = probe_site_arguments(s->minor, frame);
+
+	return at && kind == ENTRY_ROUTE ? at + 16 : at;
+}
+
 static bool add_site(const struct search *s, const struct go_func *f, const struct probe_site *site,
 		     enum agent_entry_kind kind, enum agent_request_place request)
 {
@@ -150,12 +164,13 @@ static bool add_site(const struct search *s, const struct go_func *f, const stru
 	size_t i = h->site_count - HOOKS;
 	int32_t frame = pclntab_sp_delta(f, site->address);
 
-	if (i >= AGENT_MAX_ENTRY_SITES || frame < 0)
+	if (i >= AGENT_MAX_ENTRY_SITES || frame < 0 || frame > MOST_FRAME)
 		return false;
 	h->entry_sites[i] = (struct agent_entry_site){h->entry_point_count, kind, request, frame};
 	h->sites[h->site_count] = (struct code_site){.address = site->address,
 						     .length = site->length,
-						     .relative = site->relative};
+						     .relative = site->relative,
+						     .arguments = arguments_at(s, kind, frame)};
 	memcpy(h->sites[h->site_count++].bytes, site->bytes, sizeof(site->bytes));
 	return true;
 }
@@ -168,7 +183,7 @@ static bool add_ends(const struct search *s, const struct go_func *f,
 	bool all = true;
 
 	/* Its call alone is recorded then. */
-	if (request && ends->changed & arguments_of(of))
+	if (request && ends->changed & arguments_of(s, of))
 		request = REQUEST_NOWHERE;
 	if (ends->begin.length)
 		all = add_site(s, f, &ends->begin, kind, request);
@@ -225,10 +240,10 @@ static struct error *must_check hook(struct search *s, const struct go_func *f,
 
 	if (!err)
 		err = probe_site_ends(f->entry, code, f->end - f->entry, sites_of(of),
-				      arguments_of(of), &ends);
+				      arguments_of(s, of), &ends);
 	if (err)
 		return err;
-	if (of && of->kind != ENTRY_CALL && ends.changed & arguments_of(of))
+	if (of && of->kind != ENTRY_CALL && ends.changed & arguments_of(s, of))
 		why = "has moved its arguments";
 	else
 		why = add_sites(s, f, &ends, of);

@@ -154,10 +154,12 @@ static struct error *must_check find_site(struct target *t, const struct image *
 		err = probe_site_before_call(rule->function, f.entry, code, size,
 					     reports_sweep(img), rule->branch_guard, &site);
 	else
-		err = probe_site_at_body(rule->function, f.entry, code, size, rule->arguments,
+		err = probe_site_at_body(rule->function, f.entry, code, size,
+					 probe_site_needs(lay->minor, rule->arguments),
 					 rule->past_calls, &site);
 	if (err)
 		return err;
+	ret->arguments = probe_site_arguments(lay->minor, pclntab_sp_delta(&f, site.address));
 	ret->address = site.address;
 	ret->length = site.length;
 	ret->relative = site.relative;
@@ -193,12 +195,6 @@ struct error *hooks_find(struct target *t, const struct image *img, const struct
 	memset(ret, 0, sizeof(*ret));
 	ret->left_out = (struct strbuf)STRBUF_INIT;
 	ret->site_count = HOOKS;
-	if (lay->minor < probe_site_first_minor)
-		return error_format(
-			ERROR_UNSUPPORTED,
-			"cannot trace Go 1.%d on this machine: it passes arguments on the stack; "
-			"use record or dump, or build the program with Go 1.%d or later",
-			lay->minor, probe_site_first_minor);
 	for (size_t i = 0; !err && i < ARRAY_SIZE(rules); i++) {
 		const struct hook_rule *rule = &rules[i];
 

@@ -44,6 +44,18 @@ enum {
 	SITE_RELATIVE = 32,
 };
 
+/* What of these a hook needs in a program of Go 1.`minor`. */
+static inline unsigned int probe_site_needs(int minor, unsigned int arguments)
+{
+	return minor < probe_site_first_minor ? arguments & SITE_RELATIVE : arguments;
+}
+
+/* Where such a program has the arguments, from SP in a frame of so many bytes; 0: in registers. */
+static inline uint16_t probe_site_arguments(int minor, int32_t frame)
+{
+	return minor < probe_site_first_minor ? (uint16_t)(frame + 8) : 0;
+}
+
 /*
  * The first such instruction where the function has set up its frame: the frame pointer is its own,
  * these registers hold its arguments, the scratch registers and the flags are free. `past_calls`:

@@ -25,7 +25,8 @@ enum stub_p {
 
 struct stub_numbers {
 	uint32_t g_m, m_p, m_vdso_sp, m_vdso_pc, p_id;
-	uint32_t p_slots; /* how many there are */
+	uint32_t p_slots;     /* how many there are */
+	bool stack_arguments; /* each site's arguments are on the stack: up to Go 1.17 on arm64 */
 };
 
 /*

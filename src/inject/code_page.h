@@ -40,6 +40,7 @@ struct code_site {
 	uint64_t jump; /* where the jump leads: to the stub, or on a trampoline page */
 	uint16_t length;
 	uint16_t relative; /* in it: 32 bits that say where its operand is, from its end; 0: none */
+	uint16_t arguments; /* of the function: where they are, from SP; 0: in registers */
 	uint8_t bytes[SITE_MAX_BYTES]; /* the whole instruction, as it was */
 };
 

@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from lib import golang, gospect, pprof
-from lib.params import every_traced_build, every_traced_version
+from lib.params import every_build, every_version
 from lib.process import PATIENCE, wait_until
 from lib.traced import tracing
 from lib.tracing import is_patched
@@ -58,7 +58,7 @@ def traced(program, tmp_path, *commands):
     return t.file, {name: tuple(b - a for a, b in zip(before[name], after[name])) for name in after}
 
 
-@every_traced_build(golang.VERSIONS, (golang.PLAIN, golang.STRIPPED))
+@every_build(golang.VERSIONS, (golang.PLAIN, golang.STRIPPED))
 def test_with_a_rate_of_one_all_allocations_of_requests_are_exact(targets, tmp_path, version, mode):
     program = targets.start("spender", version, mode)
     file, own = traced(program, tmp_path, f"serve {REQUESTS}")
@@ -95,7 +95,7 @@ def test_labels_have_what_their_goroutines_allocate(targets, tmp_path):
     assert own["work"] == tuple(all_[:2])
 
 
-@every_traced_version()
+@every_version()
 def test_estimates_are_those_of_the_programs_own_profile(targets, tmp_path, version):
     """At the default rate, and within the error that is said."""
     program = targets.start("spender", version, env={"RATE": "524288"})
@@ -189,7 +189,7 @@ def test_options_that_contradict_alloc_are_refused(targets, options):
 
 @pytest.mark.slow
 @pytest.mark.time_limit(600)
-@every_traced_build(golang.NEWEST_OF_EACH, golang.MODES)
+@every_build(golang.NEWEST_OF_EACH, golang.MODES)
 def test_every_version_and_build_is_exact(targets, tmp_path, version, mode):
     program = targets.start("spender", version, mode)
     file, own = traced(program, tmp_path, "serve 3", "jobs 3")

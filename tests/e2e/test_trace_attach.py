@@ -16,7 +16,7 @@ import time
 import pytest
 
 from lib import cgo, golang, gospect, tracing
-from lib.params import every_traced_version, in_full
+from lib.params import every_version, in_full
 from lib.process import PATIENCE, SLOWER, Program, status, wait_until
 from matrix import builds
 
@@ -47,7 +47,7 @@ def hectic(untouched):
     return start
 
 
-@every_traced_version(ALL_VERSIONS)
+@every_version(ALL_VERSIONS)
 def test_every_version_is_traced_and_left_as_it_was(hectic, version):
     program = hectic(version)
     probed = tracing.probe(program.pid, 1).sound()
@@ -62,7 +62,7 @@ def test_every_version_is_traced_and_left_as_it_was(hectic, version):
 
 @pytest.mark.time_limit(180)
 @pytest.mark.parametrize("mode", MODES)
-@every_traced_version()
+@every_version()
 def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
     program = hectic(version, mode)
     probed = tracing.probe(program.pid, 0.5).sound()
@@ -71,7 +71,7 @@ def test_every_build_is_traced_and_left_as_it_was(hectic, version, mode):
 
 
 @pytest.mark.skipif(not LONG, reason="with TRACE_CYCLES: Go's library is compiled anew for it")
-@every_traced_version()
+@every_version()
 def test_a_library_in_a_program_of_c_is_traced_and_left_as_it_was(hectic, version):
     program = hectic(version, tracing.SHARED)
     probed = tracing.probe(program.pid, 0.5).sound()
@@ -103,7 +103,7 @@ def test_settings_of_the_runtime_make_no_difference(hectic, env):
     attach_and_detach(program, CYCLES)
 
 
-@every_traced_version([golang.OLDEST, golang.NEWEST])
+@every_version([golang.OLDEST, golang.NEWEST])
 def test_copies_of_a_traced_program_do_not_know_of_it(hectic, version):
     """Children of fork without exec: the agent is in their code, its memory is not."""
     program = hectic(version, tracing.CGO, args=("-only=copies,births,garbage",))
@@ -115,7 +115,7 @@ def test_copies_of_a_traced_program_do_not_know_of_it(hectic, version):
     assert process.returncode == 0 and "illegal 0\n" in out, out
 
 
-@every_traced_version((golang.OLDEST, "1.19.13", "1.23.12"))
+@every_version((golang.OLDEST, "1.19.13", "1.23.12"))
 def test_goroutines_made_on_all_ps_at_once_keep_their_ids(hectic, version):
     """Up to Go 1.23 a goroutine gets its number after it was told of. Some 30 in 100,000 had that of
     another, when the number of a batch not yet taken was told."""
@@ -129,7 +129,7 @@ def test_goroutines_made_on_all_ps_at_once_keep_their_ids(hectic, version):
 
 
 @pytest.mark.parametrize("args", [("back",), ("thread",)])
-@every_traced_version()
+@every_version()
 def test_go_that_c_calls_is_traced(targets, version, args):
     program = Program(cgo.program(version), *args)
     targets.own.append(program)
@@ -139,7 +139,7 @@ def test_go_that_c_calls_is_traced(targets, version, args):
 
 
 @pytest.mark.time_limit(CYCLES_SECONDS)
-@every_traced_version()
+@every_version()
 def test_attaching_and_detaching_many_times(hectic, version):
     attach_and_detach(hectic(version, tracing.CGO, args=() if LONG and SLOWER == 1 else ("-calm",)), CYCLES)
 
@@ -147,7 +147,7 @@ def test_attaching_and_detaching_many_times(hectic, version):
 @pytest.mark.time_limit(2 * CYCLES_SECONDS)
 @pytest.mark.parametrize("mode", (tracing.RACE, tracing.DEBUG))
 @pytest.mark.skipif(not LONG, reason="with TRACE_CYCLES: see test_every_build...")
-@every_traced_version()
+@every_version()
 def test_attaching_and_detaching_from_every_build_many_times(hectic, version, mode):
     attach_and_detach(hectic(version, mode), CYCLES)
 
@@ -188,7 +188,7 @@ def kill_at(program, point, guarded):
 
 
 @pytest.mark.time_limit(KILLS_SECONDS)
-@every_traced_version([golang.NEWEST])
+@every_version([golang.NEWEST])
 def test_killed_anywhere_gospect_leaves_what_the_next_one_removes(hectic, version):
     program = hectic(version)
     for i, point in enumerate(fault_points(program, LAST)):
@@ -214,7 +214,7 @@ def test_a_signal_that_a_thread_takes_when_gospect_is_killed_is_not_lost(hectic)
 
 
 @pytest.mark.time_limit(KILLS_SECONDS)
-@every_traced_version([golang.NEWEST])
+@every_version([golang.NEWEST])
 def test_killed_anywhere_gospect_leaves_nothing_behind_its_guardian(hectic, version):
     program = hectic(version)
     for point in fault_points(program, FIRST):

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from lib import cgo, golang, tracing
-from lib.params import every_traced_version, in_full
+from lib.params import every_version, in_full
 from lib.process import wait_until
 
 
@@ -14,7 +14,7 @@ def no_force(monkeypatch):
     monkeypatch.setenv("PROBE_NO_FORCE", "1")
 
 
-@every_traced_version()
+@every_version()
 def test_it_is_traced_and_left_as_it_was(untouched, version):
     program = untouched(tracing.hectic(version), "-calm")
     for _ in range(in_full(20, 3)):

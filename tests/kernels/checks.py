@@ -46,10 +46,6 @@ class There:
     def file(self, name):
         return self.machine.folder / name
 
-    def oldest_traced(self):
-        """Go 1.17 passes arguments on the stack on arm64, where gospect refuses to trace it."""
-        return golang.OLDEST if self.architecture == "amd64" else "1.18.10"
-
     def end(self):
         try:
             for program in self.programs:
@@ -142,7 +138,7 @@ def writes_to_code(there):
 
 def trace(there):
     writes_to_code(there)
-    for version in there.oldest_traced(), golang.NEWEST:
+    for version in golang.OLDEST, golang.NEWEST:
         program = there.start("counted", version=version)
         traced = Tracing(there.machine, program)
         did = json.loads(program.ask("work"))

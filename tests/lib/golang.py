@@ -32,11 +32,6 @@ def minor(version):
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def is_traced(version):
-    """On arm64, Go 1.17 passes arguments on the stack, and gospect refuses to trace it (tests/e2e/test_arm64_trace.py)."""
-    return platform.machine() != "aarch64" or minor(version) > (1, 17)
-
-
 # tools/gen-layout adds a version here by making its table.
 TABLES = _tables()
 # The newest patch release of each minor version, and the first.

@@ -17,14 +17,6 @@ def every_version(versions=golang.VERSIONS):
     return pytest.mark.parametrize("version", versions, ids=[f"go{v}" for v in versions])
 
 
-def every_traced_version(versions=golang.VERSIONS):
-    return every_version([v for v in versions if golang.is_traced(v)])
-
-
-def every_traced_build(versions=golang.VERSIONS, modes=golang.MODES):
-    return every_build([v for v in versions if golang.is_traced(v)], modes)
-
-
 def newest_version(versions=golang.VERSIONS):
     """The newest; the others are slow. For what takes seconds and hardly depends on the version."""
     slow = [pytest.param(v, marks=pytest.mark.slow, id=f"go{v}") for v in versions if v != golang.NEWEST]

@@ -68,4 +68,4 @@ def assert_named(requests, rows):
     assert len(rows) == len(requests)
     shown = in_order({key: row[key] for key in FACTS if key in row} for row in rows)
     for want, have in zip(in_order(as_shown(request) for request in requests), shown):
-        assert want == have
+        assert want == have, f"{want}, not {have}"

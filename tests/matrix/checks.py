@@ -7,9 +7,7 @@ import time
 from lib import golang, gotrace, traceback
 from matrix import builds
 
-RIGHT, REFUSED, WRONG, NONE, NO_TRACE = "yes", "refused", "WRONG", "-", "no trace"
-# On arm64, Go 1.17 passes arguments on the stack.
-FIRST_TRACED = {None: (1, 17), golang.ARM64: (1, 18)}
+RIGHT, REFUSED, WRONG, NONE = "yes", "refused", "WRONG", "-"
 ENOUGH_CPU = 0.1  # seconds of a recording: ten samples
 TRIES = 5
 Result = collections.namedtuple("Result", "verdict why")
@@ -103,18 +101,6 @@ def check_trace(place, program):
     check(spinning and max(spinning) > 0.25e9, f"trace: main.spin is at work for {spinning} ns")
 
 
-def check_no_trace(place, program):
-    result = place.gospect("trace", "-p", program.pid, "-d", 1, "-o", "never.trace")
-    check(result.status == 1 and "it passes arguments on the stack" in result.err, f"trace: {result.err}")
-    return Result(NO_TRACE, "")
-
-
-def kernel_forbids(place, program):
-    """On some kernels nobody writes to code."""
-    said = place.kernel_may_forbid and place.gospect("trace", "-p", program.pid, "-d", 0.1, "-o", "never.trace").err
-    return said and "the kernel forbids it; boot with" in said
-
-
 def check_refusal(place, program):
     """gospect refuses, and says why in one line, with the same words in ps and dump."""
     why = place.gospect("dump", "-p", program.pid).fails(1)
@@ -131,10 +117,6 @@ def check_program(place, program, version, build):
     check_ps(place, program, version, build)
     check_dump(place, program, version, build)
     check_record(place, program, build)
-    if golang.minor(version) < FIRST_TRACED[place.arch]:
-        return check_no_trace(place, program)
-    if kernel_forbids(place, program):
-        return Result(NO_TRACE, "")
     check_trace(place, program)
     return Result(RIGHT, "")
 

@@ -11,7 +11,6 @@ from matrix import builds
 
 class Here:
     arch = None
-    kernel_may_forbid = False
 
     def __init__(self, folder):
         self.folder = folder
@@ -48,7 +47,6 @@ class Here:
 
 class InMachine:
     """An emulated machine. One percent of its processor is nothing: record has more."""
-    kernel_may_forbid = True  # to write to code: gospect says so instead of tracing
     # The program's code in memory: the linker of cgo may have changed it, so it is not that of the file.
     COPY_CODE = """
         range=$(grep "r-x.* %(path)s$" /proc/%(pid)s/maps)

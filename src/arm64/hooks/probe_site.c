@@ -583,11 +583,22 @@ static struct error *must_check find_begin_site(const struct look *look, unsigne
 	return NULL;
 }
 
-/* ldur x29, [sp, -8]; ldr x30, [sp], n; or ldp x29, x30, [sp, -8]; add sp, sp, n */
+static bool adds_to_sp(uint32_t insn)
+{
+	return is(insn, 0xff8003ff, 0x910003ff);
+}
+
+static bool loads_lr(uint32_t insn)
+{
+	return insn == 0xf94003fe; /* ldr x30, [sp] */
+}
+
+/* ldur x29, [sp, -8]; ldr x30, [sp], n; or, ahead of add sp, sp, n, ldr x30, [sp]; or ldp x29, x30,
+ * [sp, -8]; add sp, sp, n */
 static bool gives_up_frame(uint32_t first, uint32_t second)
 {
-	return (first == 0xf85f83fd && is(second, 0xffe00fff, 0xf84007fe)) ||
-	       (first == 0xa97ffbfd && is(second, 0xff8003ff, 0x910003ff));
+	return (first == 0xf85f83fd && (is(second, 0xffe00fff, 0xf84007fe) || loads_lr(second))) ||
+	       (first == 0xa97ffbfd && adds_to_sp(second));
 }
 
 /*
@@ -600,8 +611,8 @@ static size_t find_return(const struct look *look, size_t at)
 
 	while (i && insn_at(look, i - 1) == 0xd503201f) /* nop */
 		i--;
-	while (i > 2 && is(insn_at(look, i - 1), 0xff8003ff, 0x910003ff) &&
-	       is(insn_at(look, i - 2), 0xff8003ff, 0x910003ff))
+	while (i > 2 && adds_to_sp(insn_at(look, i - 1)) &&
+	       (adds_to_sp(insn_at(look, i - 2)) || loads_lr(insn_at(look, i - 2))))
 		i--;
 	if (i < 2 || !gives_up_frame(insn_at(look, i - 2), insn_at(look, i - 1)) ||
 	    is_jumped_to(look, address_at(look, i - 1), address_at(look, at)) ||

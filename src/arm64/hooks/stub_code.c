@@ -240,6 +240,28 @@ static void end_vdso(struct code *c, const struct stub_numbers *n)
 	store(c, ZERO, 3, n->m_vdso_sp);
 }
 
+/* reg = where the probe site's arguments are on the stack; the stub has how far from SP that is. */
+static void stack_arguments(struct code *c, unsigned int reg)
+{
+	emit(c, 0x785fe000 | RESUME << 5 | reg);             /* ldurh reg, [x25, -2] */
+	emit(c, 0x8b000000 | reg << 16 | OLD_SP << 5 | reg); /* add reg, x23, reg */
+}
+
+/* X0 to X2 = (g, old status, new status): as they are at the probe site, where they were saved, or
+ * on the stack, where the latter two have 32 bits. */
+static void load_change(struct code *c, const struct stub_numbers *n, bool are_there)
+{
+	if (n->stack_arguments) {
+		stack_arguments(c, 3);
+		load(c, 0, 3, 0);
+		load_half(c, 1, 3, 8);
+		load_half(c, 2, 3, 12);
+	} else if (!are_there) {
+		pair(c, 0xa9400000, 0, 1, 0);
+		load(c, 2, SP, 16);
+	}
+}
+
 /* (slot, X0, X1 << 16 | X2, thread, X29, X28): of agent_status() and agent_change() */
 static void call_with_change(struct code *c, const struct stub_numbers *n, uint64_t function)
 {
@@ -257,10 +279,10 @@ static void call_status(struct code *c, const struct code_head *head, const stru
 	size_t enough;
 
 	set_vdso_marker(c, n, head->sites[HOOK_CASGSTATUS].address);
+	load_change(c, n, true);
 	call_with_change(c, n, head->agent + agent_blob_status);
 	enough = emit_ahead(c, cbnz(0));
-	pair(c, 0xa9400000, 0, 1, 0);
-	load(c, 2, SP, 16);
+	load_change(c, n, false);
 	call_with_change(c, n, head->agent + agent_blob_change);
 	patch(c, enough);
 	end_vdso(c, n);
@@ -282,12 +304,15 @@ static void call_syscall(struct code *c, const struct stub_numbers *n, uint64_t 
 	end_vdso(c, n);
 }
 
-/* (slot, saved registers, hook, X28, SP, X29): of agent_entry() */
-static void call_entry(struct code *c, const struct code_head *head)
+/* (slot, saved registers or arguments, hook, X28, SP, X29): of agent_entry() */
+static void call_entry(struct code *c, const struct code_head *head, const struct stub_numbers *n)
 {
 	move(c, 0, SLOT);
-	add(c, 1, SP, 0);
-	emit(c, 0xb85fc000 | RESUME << 5 | 2); /* ldur w2, [x25, -4] */
+	if (n->stack_arguments)
+		stack_arguments(c, 1);
+	else
+		add(c, 1, SP, 0);
+	emit(c, 0x785fc000 | RESUME << 5 | 2); /* ldurh w2, [x25, -4] */
 	move(c, 3, G);
 	move(c, 4, OLD_SP);
 	move(c, 5, FP);
@@ -298,8 +323,8 @@ enum body { BODY_ENTRY, BODY_STATUS, BODY_SYSCALL, BODY_SYSCALL_EXIT, BODIES };
 _Static_assert(BODIES <= STUB_ENTRIES, "each has an entry");
 
 /*
- * What the stubs of several hooks share. X24 is the P, or 0; X25 is where to continue, and the
- * hook's number precedes that.
+ * What the stubs of several hooks share. X24 is the P, or 0; X25 is where to continue. The hook's
+ * number precedes that, and where its arguments are on the stack, if they are.
  */
 static uint64_t write_body(struct code *c, const struct code_head *head,
 			   const struct stub_numbers *n, enum body body)
@@ -319,7 +344,7 @@ static uint64_t write_body(struct code *c, const struct code_head *head,
 		call_syscall(c, n, head->sites[HOOK_SYSCALL_EXIT].address,
 			     head->agent + agent_blob_syscall_exit);
 	else
-		call_entry(c, head);
+		call_entry(c, head, n);
 	restore(c);
 	for (unsigned int i = 0; i < 3; i++)
 		patch(c, jumps[i]);
@@ -347,10 +372,14 @@ static void go_on(struct code *c, const struct code_site *site)
 }
 
 /* X24 = the P */
-static void load_p(struct code *c, const struct stub_numbers *n, enum stub_p kind)
+static void load_p(struct code *c, const struct stub_numbers *n, enum stub_p kind,
+		   unsigned int arguments)
 {
 	if (kind == STUB_P_ARGUMENT) {
-		move(c, SLOT, 0);
+		if (n->stack_arguments)
+			load(c, SLOT, SP, arguments);
+		else
+			move(c, SLOT, 0);
 		return;
 	}
 	load(c, SLOT, G, n->g_m);
@@ -400,10 +429,10 @@ void stub_code_write(struct code *c, const struct code_head *head, const struct 
 	page_of(c, RESUME, head->control);
 	load_half(c, SLOT, RESUME, offsetof(struct code_control, enabled));
 	out = emit_ahead(c, cbz(SLOT, false));
-	load_p(c, n, kind);
+	load_p(c, n, kind, head->sites[hook].arguments);
 	emit(c, 0x10000000 | 3 << 5 | RESUME); /* adr x25, 12 bytes ahead */
 	emit_jump(c, entries[body_of(kind)]);
-	emit(c, hook);
+	emit(c, hook | (uint32_t)head->sites[hook].arguments << 16);
 	patch(c, out);
 	/* Otherwise a later signal saves our address with the registers, and the detach, which
 	 * looks for such addresses, would wait (inject/detach.c). */

@@ -36,6 +36,7 @@
 #define MOVE_X23 0xaa1703e0u     /* mov x0, x23 */
 #define LOAD_FP 0xf85f83fdu      /* ldur x29, [sp, -8] */
 #define POP_LR 0xf84407feu       /* ldr x30, [sp], 64 */
+#define LOAD_LR 0xf94003feu      /* ldr x30, [sp] */
 #define LOAD_PAIR 0xa97ffbfdu    /* ldp x29, x30, [sp, -8] */
 #define ADD_SP 0x910103ffu       /* add sp, sp, 64 */
 #define RETURN 0xd65f03c0u       /* ret */
@@ -204,15 +205,17 @@ static void a_function_begins_behind_its_check_and_returns_before_its_frame_goes
 {
 	static const uint32_t code[] = {LOAD_GUARD, COMPARE_GUARD, EQUAL_OVER, NOP,     FRAME,
 					STORE_X0,   ZERO_OVER,     NOP,        LOAD_FP, POP_LR,
-					RETURN,     LOAD_PAIR,     ADD_SP,     RETURN};
+					RETURN,     LOAD_PAIR,     ADD_SP,     RETURN,  LOAD_FP,
+					LOAD_LR,    ADD_SP,        ADD_SP,     RETURN};
 	struct probe_site_ends found;
 
-	assert_null(ends(code, 16, SITE_FIRST, &found));
+	assert_null(ends(code, 21, SITE_FIRST, &found));
 	assert_int_equal(found.begin.address, AT + 7 * 4);
 	assert_int_equal(found.changed, 0);
-	assert_int_equal(found.return_count, 2);
+	assert_int_equal(found.return_count, 3);
 	assert_int_equal(found.returns[0].address, AT + 10 * 4);
 	assert_int_equal(found.returns[1].address, AT + 13 * 4);
+	assert_int_equal(found.returns[2].address, AT + 16 * 4);
 	free(found.returns);
 }
 

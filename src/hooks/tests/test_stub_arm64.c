@@ -20,12 +20,13 @@ const size_t agent_blob_size = 4096, agent_blob_status = 0x100, agent_blob_chang
 static uint8_t pages[BYTES];
 static struct code_head head;
 
-static const struct stub_numbers numbers = {.g_m = 48,
-					    .m_p = 208,
-					    .m_vdso_sp = 808,
-					    .m_vdso_pc = 816,
-					    .p_id = 0,
-					    .p_slots = SLOT_COUNT};
+static struct stub_numbers numbers = {.g_m = 48,
+				      .m_p = 208,
+				      .m_vdso_sp = 808,
+				      .m_vdso_pc = 816,
+				      .p_id = 0,
+				      .p_slots = SLOT_COUNT};
+static uint16_t arguments; /* of the site; 0: in registers */
 
 static bool make_at(uint64_t code, unsigned int hook, enum stub_p kind, uint32_t replaced,
 		    uint64_t control)
@@ -39,7 +40,9 @@ static bool make_at(uint64_t code, unsigned int hook, enum stub_p kind, uint32_t
 				  .stub_bytes = stubs_size(HOOKS),
 				  .site_count = HOOKS};
 	kinds[hook] = kind;
-	head.sites[hook] = (struct code_site){.address = code - CODE + SITE, .length = 4};
+	numbers.stack_arguments = arguments != 0;
+	head.sites[hook] = (struct code_site){
+		.address = code - CODE + SITE, .length = 4, .arguments = arguments};
 	memcpy(head.sites[hook].bytes, &replaced, sizeof(replaced));
 	assert_true(head.stub_bytes <= sizeof(pages));
 	return stubs_write(&head, &numbers, kinds, pages);
@@ -202,6 +205,36 @@ static void what_is_saved_is_restored(void **state)
 	assert_int_equal(n.calls, 2);
 }
 
+/* How often the common code has these words. */
+static unsigned int count_lines(unsigned int hook, const char *words)
+{
+	unsigned int n = 0;
+
+	for (uint64_t address = CODE + code_head_bytes(&head); address < head.sites[hook].stub;
+	     address += 4)
+		n += at(address) && strstr(text(address), words);
+	return n;
+}
+
+static void arguments_on_the_stack_are_read_behind_the_frame(void **state)
+{
+	uint64_t stub;
+
+	arguments = 0x48;
+	assert_true(make(HOOK_P_START, STUB_P_ARGUMENT, 0xf90007e0, CONTROL));
+	stub = head.sites[HOOK_P_START].stub;
+	assert_string_equal(text(stub + 12), "ldr x24, [sp, #0x48]");
+	assert_int_equal(at(stub + 24), 0x48 << 16 | HOOK_P_START);
+	assert_int_equal(count_lines(HOOK_P_START, "ldurh w2, [x25, #-4]"), 1);
+	assert_int_equal(count_lines(HOOK_P_START, "ldurh w1, [x25, #-2]"), 1);
+	assert_int_equal(count_lines(HOOK_P_START, "add x1, x23, x1"), 1);
+	assert_true(make(HOOK_CASGSTATUS, STUB_CASGSTATUS, 0xf90007e0, CONTROL));
+	assert_int_equal(count_lines(HOOK_CASGSTATUS, "ldr x0, [x3]"), 2);
+	assert_int_equal(count_lines(HOOK_CASGSTATUS, "ldr w1, [x3, #8]"), 2);
+	assert_int_equal(count_lines(HOOK_CASGSTATUS, "ldr w2, [x3, #0xc]"), 2);
+	arguments = 0;
+}
+
 static void what_is_too_far_is_refused(void **state)
 {
 	assert_false(make(HOOK_P_STOP, STUB_P_OF_THREAD, 0xf90007e0, CODE + (5ull << 30)));
@@ -242,6 +275,7 @@ int main(void)
 		cmocka_unit_test(a_hook_that_does_not_exist_is_not_reached),
 		cmocka_unit_test(no_p_counts_when_casgstatus_leaves_a_system_call),
 		cmocka_unit_test(what_is_saved_is_restored),
+		cmocka_unit_test(arguments_on_the_stack_are_read_behind_the_frame),
 		cmocka_unit_test(what_is_too_far_is_refused),
 		cmocka_unit_test(all_hooks_and_entry_sites_fit),
 	};

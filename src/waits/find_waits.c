@@ -344,7 +344,18 @@ static struct error *cond_among(const struct wait_graph *w, const uint64_t *word
 	return err;
 }
 
-/* In the frame of sync.(*Cond).Wait. */
+/* The first argument lies in the frame of the caller, on arm64 behind the place of LR. */
+static size_t add_argument(const struct wait_graph *w, const struct wait_stack *s,
+			   const struct frame *f, uint64_t *words, size_t count)
+{
+	uint64_t at = f->cfa + (w->img->machine == MACHINE_ARM64 ? 8 : 0), word;
+
+	if (count < MAX_WORDS && wait_stack_word(s, at, &word) && may_point(word))
+		words[count++] = word;
+	return count;
+}
+
+/* In the frame of sync.(*Cond).Wait, or where that gets its argument. */
 static struct error *cond_on_stack(const struct wait_graph *w, const struct wait_stack *s,
 				   uint64_t *ret)
 {
@@ -354,11 +365,14 @@ static struct error *cond_on_stack(const struct wait_graph *w, const struct wait
 	for (size_t i = 0; !err && i < s->frames.count && !*ret; i++) {
 		const struct frame *frame = &s->frames.items[i];
 		uint64_t words[MAX_WORDS];
+		size_t count;
 
 		if (!pclntab_find(&w->img->functions, stack_pc_lookup(frame->word), &f) ||
 		    is_waiting_function(f.name))
 			continue;
-		err = cond_among(w, words, words_of_frame(s, frame, words, 0), ret);
+		count = words_of_frame(s, frame, words, 0);
+		count = add_argument(w, s, frame, words, count);
+		err = cond_among(w, words, count, ret);
 		/* Only the frame of sync.(*Cond).Wait, or of the function that it was inlined into.
 		 */
 		break;

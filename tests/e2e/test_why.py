@@ -171,7 +171,7 @@ def test_a_memory_limit_is_near(targets):
 def test_a_crowd_that_waits_for_minutes_is_a_suspicion(targets):
     program = patient(targets, "crowd")
     assert not why(program.pid, seconds=0.5)["findings"]
-    time.sleep(301)
+    time.sleep(302)
     check(why(program.pid), "goroutine_crowd", "Perhaps leaking: 1,200 goroutines that main.gather created", "main.confirm")
 
 

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	_ "net/http/pprof" // without it the linker turns the heap profile off
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -139,6 +140,9 @@ func gather([]string) {
 	for i := 0; i < 1200; i++ {
 		go order(make(chan int))
 	}
+	// A collection notes since when each of them waits. Without a first one, none is forced later.
+	time.Sleep(100 * time.Millisecond)
+	runtime.GC()
 	go tickAway()
 }
 

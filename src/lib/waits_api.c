@@ -45,17 +45,6 @@ static void count(struct gospect_waits *w)
 	}
 }
 
-/* Holders are proved by the code of functions, of which gospect understands that of amd64. */
-static bool has_unproved_locks(const struct gospect_target *t, const struct wait_graph *waits)
-{
-	if (t->image->machine == MACHINE_AMD64)
-		return false;
-	for (size_t i = 0; i < waits->object_count; i++)
-		if (waits->objects[i].kind == WAIT_MUTEX || waits->objects[i].kind == WAIT_RWMUTEX)
-			return true;
-	return false;
-}
-
 static struct error *must_check take(struct gospect_target *t, bool system, struct gospect_waits *w)
 {
 	struct wait_graph_options how = {.system = system, .stop = t->cancel};
@@ -71,9 +60,6 @@ static struct error *must_check take(struct gospect_target *t, bool system, stru
 	if (w->waits->truncated)
 		remark(&t->remark,
 		       "more waits than gospect's limits permit: the output is incomplete");
-	if (has_unproved_locks(t, w->waits))
-		remark(&t->remark,
-		       "on arm64, holders of locks are candidates: gospect can prove them on amd64 only");
 	return NULL;
 }
 

@@ -5,29 +5,17 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "image/amd64.h"
+#include "waits/lock_machine.h"
 
 #define MAX_FUNCTION_SIZE (64u << 10)
 #define MAX_EVENTS 512
 /* Calls in one function, whose functions are looked at. */
 #define MAX_CALLS 512
 #define MAX_INLINED 64
-/* The number of instructions that are searched: before for an operand, after for a store of it. */
-#define BACK 64
-#define AHEAD 32
 /* The slow half of an inlined function is called within this many instructions. */
 #define SLOW_WITHIN 8
-#define NO_TARGET UINT32_MAX
 /* The offset of readerCount in sync.RWMutex. */
 #define RWMUTEX_READER_COUNT 16
-
-/* The function whose code is read. */
-struct reading {
-	const struct image *img;
-	const struct go_func *f;
-	const uint8_t *bytes;
-	struct lock_code *code;
-};
 
 /* ---- which functions ---- */
 
@@ -96,166 +84,9 @@ static bool is_endless(const char *name)
 	return false;
 }
 
-/* ---- where an operand comes from ---- */
-
-static bool has_index(const uint8_t *code, const struct amd64_insn *insn)
-{
-	size_t at = 0;
-
-	while (at < insn->length && code[at] != insn->opcode)
-		at++;
-	if (at + 2 >= insn->length || (code[at + 1] & 7) != 4)
-		return false;
-	return (code[at + 2] >> 3 & 7) != 4 || insn->rex & 2;
-}
-
-static bool decode_at(const struct reading *r, size_t i, struct amd64_insn *ret)
-{
-	const struct lock_insn *insn = &r->code->insns[i];
-
-	return amd64_decode(r->bytes + insn->offset, insn->length, ret);
-}
-
-static const uint8_t *bytes_at(const struct reading *r, size_t i)
-{
-	return r->bytes + r->code->insns[i].offset;
-}
-
-/* The offset from the CFA of a place on the stack, from its offset from RSP. */
-static bool from_cfa(const struct reading *r, size_t i, int32_t displacement, int64_t *ret)
-{
-	int32_t delta = pclntab_sp_delta(r->f, r->f->entry + r->code->insns[i].offset);
-
-	*ret = (int64_t)displacement - delta - 8;
-	return delta >= 0;
-}
-
-/* A store of this register to the stack. */
-static bool is_store(const uint8_t *code, const struct amd64_insn *insn, unsigned int reg)
-{
-	return insn->map == AMD64_ONE_BYTE && insn->opcode == 0x89 && insn->is_memory &&
-	       insn->is_wide && insn->base == MODRM_RSP && insn->reg == reg &&
-	       !has_index(code, insn);
-}
-
-static bool is_slot(const struct reading *r, size_t i, const struct amd64_insn *insn,
-		    struct lock_operand *o)
-{
-	o->base = LOCK_SLOT;
-	return from_cfa(r, i, insn->displacement, &o->at);
-}
-
-static uint64_t address_behind(const struct reading *r, size_t i, int32_t displacement)
-{
-	const struct lock_insn *insn = &r->code->insns[i];
-
-	return r->f->entry + insn->offset + insn->length + displacement;
-}
-
-/* ADD of a constant to this register. */
-static bool is_add(const uint8_t *code, const struct amd64_insn *insn, unsigned int reg,
-		   int64_t *ret)
-{
-	int32_t value;
-
-	if (insn->map != AMD64_ONE_BYTE || insn->is_memory || !insn->is_wide || insn->reg & 7 ||
-	    insn->rm != reg || (insn->opcode != 0x83 && insn->opcode != 0x81))
-		return false;
-	memcpy(&value, code + insn->length - sizeof(value), sizeof(value));
-	*ret = insn->opcode == 0x83 ? (int8_t)code[insn->length - 1] : value;
-	return true;
-}
-
-enum step { STEP_ON, STEP_FOUND, STEP_LOST };
-
-/* The instruction that computes the register: continues with its operands. */
-static enum step step_back(const struct reading *r, size_t i, const struct amd64_insn *insn,
-			   unsigned int *reg, struct lock_operand *o)
-{
-	const uint8_t *code = bytes_at(r, i);
-	int64_t constant;
-
-	if (is_add(code, insn, *reg, &constant)) {
-		o->plus += constant;
-		return STEP_ON;
-	}
-	if (insn->map == AMD64_ONE_BYTE && !insn->is_memory && insn->is_wide &&
-	    ((insn->opcode == 0x8b && insn->reg == *reg) ||
-	     (insn->opcode == 0x89 && insn->rm == *reg))) {
-		*reg = insn->opcode == 0x8b ? insn->rm : insn->reg;
-		return STEP_ON;
-	}
-	if ((!amd64_is_lea(insn) && !amd64_is_load(insn)) || !insn->is_wide ||
-	    has_index(code, insn) || insn->base == MODRM_NONE)
-		return STEP_LOST;
-	if (amd64_is_load(insn) && insn->base == MODRM_RSP)
-		return is_slot(r, i, insn, o) ? STEP_FOUND : STEP_LOST;
-	if (insn->base == MODRM_RSP)
-		return STEP_LOST;
-	if (amd64_is_load(insn)) {
-		if (o->dereferenced)
-			return STEP_LOST;
-		o->dereferenced = true;
-		o->behind = o->plus;
-		o->plus = 0;
-	}
-	if (insn->base == MODRM_PC) {
-		o->base = LOCK_GLOBAL;
-		o->at = (int64_t)address_behind(r, i, insn->displacement);
-		return STEP_FOUND;
-	}
-	o->plus += insn->displacement;
-	*reg = insn->base;
-	return STEP_ON;
-}
-
-/* A store of the register after instruction k, before the register changes. */
-static struct lock_operand stored_later(const struct reading *r, size_t k, unsigned int reg,
-					int64_t plus)
-{
-	struct lock_operand o = {.plus = plus};
-	struct amd64_insn insn;
-
-	for (size_t i = k + 1; i < r->code->count && i <= k + AHEAD; i++) {
-		/* Behind a branch the store may not be reached, and the slot has an older value. */
-		if (!decode_at(r, i, &insn) || r->code->insns[i].ends ||
-		    r->code->insns[i].target != NO_TARGET || amd64_is_call(&insn))
-			break;
-		if (is_store(bytes_at(r, i), &insn, reg) && is_slot(r, i, &insn, &o))
-			return o;
-		if (amd64_written(&insn) == (enum modrm_register)reg)
-			break;
-	}
-	return (struct lock_operand){0};
-}
-
-/* Where the value of the register at instruction k comes from. */
-static struct lock_operand find_operand(const struct reading *r, size_t k, unsigned int reg,
-					int64_t plus)
-{
-	struct lock_operand o = {.plus = plus};
-	unsigned int first = reg;
-	enum step step = STEP_ON;
-
-	for (size_t i = k; step == STEP_ON && i-- > 0 && k - i <= BACK;) {
-		struct amd64_insn insn;
-
-		if (!decode_at(r, i, &insn) || r->code->insns[i].ends || amd64_is_call(&insn) ||
-		    (insn.map == AMD64_ONE_BYTE && insn.opcode == 0xff && (insn.reg & 7) == 2))
-			break;
-		if (is_store(bytes_at(r, i), &insn, reg) && is_slot(r, i, &insn, &o))
-			return o;
-		if (amd64_written(&insn) == (enum modrm_register)reg)
-			step = step_back(r, i, &insn, &reg, &o);
-	}
-	if (step == STEP_FOUND)
-		return o;
-	return stored_later(r, k, first, plus);
-}
-
 /* ---- events ---- */
 
-static bool add_event(struct reading *r, size_t i, const struct lock_function *of,
+static bool add_event(struct lock_reading *r, size_t i, const struct lock_function *of,
 		      struct lock_operand operand, int line)
 {
 	struct lock_code *code = r->code;
@@ -272,24 +103,29 @@ static bool add_event(struct reading *r, size_t i, const struct lock_function *o
 	return true;
 }
 
-static bool has_lock_prefix(const uint8_t *code, size_t length)
+static bool flow_at(const struct lock_reading *r, size_t i, struct lock_flow *ret)
 {
-	return length > 3 && (code[0] == 0xf0 || (code[0] == 0x66 && code[1] == 0xf0));
+	return r->machine->flow(lock_bytes(r, i), r->code->insns[i].length, ret);
+}
+
+static bool find_callee(const struct lock_reading *r, size_t i, const struct lock_flow *flow,
+			struct go_func *ret)
+{
+	return flow->calls &&
+	       pclntab_find(&r->img->functions, lock_address(r, i) + flow->distance, ret);
 }
 
 /* The function that the first call calls, within `count` instructions from i on. */
-static const char *first_call(const struct reading *r, size_t i, size_t count, struct go_func *f)
+static const char *first_call(const struct lock_reading *r, size_t i, size_t count,
+			      struct go_func *f)
 {
-	struct amd64_insn insn;
+	struct lock_flow flow;
 
 	for (size_t k = i; k < r->code->count && k < i + count; k++) {
-		if (!decode_at(r, k, &insn))
+		if (!flow_at(r, k, &flow))
 			return NULL;
-		if (amd64_is_call(&insn))
-			return pclntab_find(&r->img->functions, address_behind(r, k, insn.relative),
-					    f)
-				       ? f->name
-				       : NULL;
+		if (flow.calls)
+			return find_callee(r, k, &flow, f) ? f->name : NULL;
 		if (r->code->insns[k].ends)
 			return NULL;
 	}
@@ -301,7 +137,7 @@ static const char *first_call(const struct reading *r, size_t i, size_t count, s
  * the line that calls Lock, and not to the inlined function. Then the slow half of Lock shows which
  * function it is. It is called after the instruction, or at the target of the branch after it.
  */
-static const struct lock_function *function_by_slow(const struct reading *r, size_t i)
+static const struct lock_function *function_by_slow(const struct lock_reading *r, size_t i)
 {
 	struct go_func f;
 
@@ -309,7 +145,7 @@ static const struct lock_function *function_by_slow(const struct reading *r, siz
 		uint32_t target = r->code->insns[k].target;
 		const char *name;
 
-		if (target == NO_TARGET)
+		if (target == LOCK_NO_TARGET)
 			continue;
 		name = first_call(r, k + 1, SLOW_WITHIN, &f);
 		if (name && function_of_slow(name))
@@ -320,62 +156,67 @@ static const struct lock_function *function_by_slow(const struct reading *r, siz
 	return NULL;
 }
 
-/* CMPXCHG or XADD of memory by inlined code of package sync. */
-static bool add_inlined(struct reading *r, size_t i, const struct amd64_insn *insn)
+/* Lock takes by a compare and swap, Unlock frees by an addition; of RLock and RUnlock both are
+ * additions. */
+static bool changes_as(const struct lock_function *of, enum lock_change change)
 {
+	if (!of || of->action == LOCK_DONE)
+		return false;
+	return of->reads || (change == LOCK_ADDS) == (of->action == LOCK_FREES);
+}
+
+/* The operand is a word in the object, whose offset is known. */
+static struct lock_operand object_of(struct lock_operand o, const struct lock_function *of)
+{
+	if (o.dereferenced)
+		o.behind -= of->word;
+	else
+		o.plus -= of->word;
+	return o;
+}
+
+/* An atomic change of memory by inlined code of package sync. */
+static bool add_inlined(struct lock_reading *r, size_t i)
+{
+	enum lock_change change = r->machine->change(r, i);
 	struct go_frame frames[MAX_INLINED];
 	const struct lock_function *of = NULL;
 	size_t n;
 
-	if (insn->map != AMD64_0F || (insn->opcode != 0xb1 && insn->opcode != 0xc1) ||
-	    !insn->is_memory || !has_lock_prefix(bytes_at(r, i), insn->length))
+	if (!change)
 		return true;
-	n = pclntab_frames(&r->img->functions,
-			   (r->f->entry + r->code->insns[i].offset) | STACK_PC_EXACT, frames,
+	n = pclntab_frames(&r->img->functions, lock_address(r, i) | STACK_PC_EXACT, frames,
 			   MAX_INLINED);
 	for (size_t k = 0; k < n && !of && frames[k].inlined; k++)
 		of = function_named(frames[k].function);
 	if (!of && n)
 		of = function_by_slow(r, i);
-	/* Unlock frees by XADD, Lock takes by CMPXCHG; of RLock and RUnlock both are XADD. */
-	if (!of || of->action == LOCK_DONE ||
-	    (!of->reads && (insn->opcode == 0xc1) != (of->action == LOCK_FREES)))
+	if (!changes_as(of, change))
 		return true;
-	if (insn->base == MODRM_PC)
-		return add_event(r, i, of,
-				 (struct lock_operand){
-					 .base = LOCK_GLOBAL,
-					 .at = (int64_t)address_behind(r, i, insn->displacement) -
-					       of->word},
-				 frames[n - 1].line);
-	if (insn->base == MODRM_NONE || insn->base == MODRM_RSP)
-		return true;
-	return add_event(r, i, of, find_operand(r, i, insn->base, insn->displacement - of->word),
-			 frames[n - 1].line);
+	return add_event(r, i, of, object_of(r->machine->changed(r, i), of), frames[n - 1].line);
 }
 
-static bool add_call(struct reading *r, size_t i, const struct amd64_insn *insn)
+static bool add_call(struct lock_reading *r, size_t i, const struct lock_flow *flow)
 {
 	struct go_frame frames[MAX_INLINED];
 	const struct lock_function *of;
 	struct go_func callee;
 	size_t n;
 
-	if (!pclntab_find(&r->img->functions, address_behind(r, i, insn->relative), &callee))
+	if (!find_callee(r, i, flow, &callee))
 		return true;
 	r->code->insns[i].ends |= is_endless(callee.name);
 	of = function_named(callee.name);
 	if (!of && strcmp(callee.name, "sync.(*WaitGroup).Add"))
 		return true;
-	n = pclntab_frames(&r->img->functions,
-			   (r->f->entry + r->code->insns[i].offset) | STACK_PC_EXACT, frames,
+	n = pclntab_frames(&r->img->functions, lock_address(r, i) | STACK_PC_EXACT, frames,
 			   MAX_INLINED);
 	/* Done is inlined, and is Add of -1. */
 	if (!of && n)
 		of = function_named(frames[0].function);
 	if (!of)
 		return true;
-	return add_event(r, i, of, find_operand(r, i, 0 /* RAX */, 0), n ? frames[n - 1].line : 0);
+	return add_event(r, i, of, r->machine->argument(r, i), n ? frames[n - 1].line : 0);
 }
 
 /* ---- the flow ---- */
@@ -394,58 +235,31 @@ static uint32_t insn_at(const struct lock_code *code, uint64_t offset)
 	const struct lock_insn *found;
 
 	if (offset > UINT32_MAX || !code->count)
-		return NO_TARGET;
+		return LOCK_NO_TARGET;
 	found = bsearch(&key, code->insns, code->count, sizeof(*code->insns), compare_offset);
-	return found ? found - code->insns : NO_TARGET;
-}
-
-static bool is_branch(const struct amd64_insn *insn, const uint8_t *code, int32_t *ret)
-{
-	bool near = insn->map == AMD64_0F && !insn->is_vector && (insn->opcode & 0xf0) == 0x80;
-	bool one = insn->map == AMD64_ONE_BYTE;
-
-	if (near || (one && insn->opcode == 0xe9)) {
-		*ret = insn->relative;
-		return true;
-	}
-	if (one &&
-	    ((insn->opcode & 0xf0) == 0x70 || insn->opcode == 0xeb || insn->opcode == 0xe3)) {
-		*ret = (int8_t)code[insn->length - 1];
-		return true;
-	}
-	return false;
-}
-
-static bool is_end(const struct amd64_insn *insn)
-{
-	return amd64_is_jump(insn) || (insn->map == AMD64_ONE_BYTE && insn->opcode == 0xcc);
-}
-
-/* A jump by a register or a table. */
-static bool is_computed(const struct amd64_insn *insn)
-{
-	return insn->map == AMD64_ONE_BYTE && insn->opcode == 0xff && (insn->reg & 7) == 4;
+	return found ? found - code->insns : LOCK_NO_TARGET;
 }
 
 /* Reads all instructions; `target` is an offset until all are read. */
-static bool list_insns(struct reading *r, size_t size)
+static bool list_insns(struct lock_reading *r, size_t size)
 {
 	struct lock_code *code = r->code;
-	struct amd64_insn insn;
+	struct lock_flow flow;
 
-	for (size_t at = 0; at < size; at += insn.length) {
-		int32_t distance;
-		struct lock_insn one = {.offset = at, .target = NO_TARGET};
+	for (size_t at = 0; at < size; at += flow.length) {
+		struct lock_insn one = {.offset = at,
+					.target = LOCK_NO_TARGET,
+					.from = LOCK_NO_TARGET};
 
-		if (!amd64_decode(r->bytes + at, size - at, &insn)) {
+		if (!r->machine->flow(r->bytes + at, size - at, &flow)) {
 			code->opaque = true;
 			return true;
 		}
-		one.length = insn.length;
-		one.ends = is_end(&insn);
-		code->opaque |= is_computed(&insn);
-		if (is_branch(&insn, r->bytes + at, &distance))
-			one.target = at + insn.length + distance;
+		one.length = flow.length;
+		one.ends = flow.ends;
+		code->opaque |= flow.is_computed;
+		if (flow.branches)
+			one.target = at + flow.distance;
 		if (!array_reserve(&code->insns, &code->capacity, code->count + 1))
 			return false;
 		code->insns[code->count++] = one;
@@ -453,18 +267,34 @@ static bool list_insns(struct reading *r, size_t size)
 	return true;
 }
 
-static bool understand(struct reading *r)
+/* From offsets to instructions. */
+static void resolve_targets(struct lock_code *code)
+{
+	for (size_t i = 0; i < code->count; i++) {
+		struct lock_insn *insn = &code->insns[i], *to;
+
+		if (!lock_has_target(insn))
+			continue;
+		insn->target = insn_at(code, insn->target);
+		if (!lock_has_target(insn) || insn->target <= i)
+			continue;
+		to = &code->insns[insn->target];
+		to->is_join = to->from != LOCK_NO_TARGET;
+		if (!to->is_join)
+			to->from = i;
+	}
+}
+
+static bool understand(struct lock_reading *r)
 {
 	struct lock_code *code = r->code;
-	struct amd64_insn insn;
+	struct lock_flow flow;
 
-	for (size_t i = 0; i < code->count; i++)
-		if (code->insns[i].target != NO_TARGET)
-			code->insns[i].target = insn_at(code, code->insns[i].target);
+	resolve_targets(code);
 	for (size_t i = 0; i < code->count; i++) {
-		if (!decode_at(r, i, &insn))
+		if (!flow_at(r, i, &flow))
 			continue;
-		if (!(amd64_is_call(&insn) ? add_call(r, i, &insn) : add_inlined(r, i, &insn)))
+		if (!(flow.calls ? add_call(r, i, &flow) : add_inlined(r, i)))
 			return false;
 	}
 	return true;
@@ -472,12 +302,13 @@ static bool understand(struct reading *r)
 
 /* The code of one function, without what those do that it calls; r->code is NULL when it cannot be
  * read. */
-static struct error *must_check read_alone(struct reading *r)
+static struct error *must_check read_alone(struct lock_reading *r)
 {
 	size_t size = r->f->end > r->f->entry ? r->f->end - r->f->entry : 0;
 
-	if (r->img->machine != MACHINE_AMD64 || !size || size > MAX_FUNCTION_SIZE)
+	if (!size || size > MAX_FUNCTION_SIZE)
 		return NULL;
+	r->machine = r->img->machine == MACHINE_AMD64 ? &lock_amd64 : &lock_arm64;
 	r->bytes = image_bytes(r->img, r->f->entry, size);
 	if (!r->bytes)
 		return NULL;
@@ -499,10 +330,10 @@ bool lock_code_has(const struct lock_code *code, enum lock_action action)
 /* ---- functions that free what their caller took ---- */
 
 /* It frees locks, and takes none. */
-static struct error *must_check is_release(const struct image *img, const struct go_func *f,
-					   bool *ret)
+static struct error *must_check is_release(const struct lock_reading *caller,
+					   const struct go_func *f, bool *ret)
 {
-	struct reading r = {.img = img, .f = f};
+	struct lock_reading r = {.img = caller->img, .f = f, .minor = caller->minor};
 	struct error *err = read_alone(&r);
 
 	*ret = !err && lock_code_has(r.code, LOCK_FREES) && !lock_code_has(r.code, LOCK_TAKES);
@@ -511,24 +342,23 @@ static struct error *must_check is_release(const struct image *img, const struct
 }
 
 /* A call of such a function may free any lock. What that calls in turn is not looked at. */
-static struct error *must_check add_releases(struct reading *r)
+static struct error *must_check add_releases(struct lock_reading *r)
 {
 	static const struct lock_function release = {"", LOCK_FREES, false, 0, NULL};
 	struct error *err = NULL;
-	struct amd64_insn insn;
+	struct lock_flow flow;
 	size_t calls = 0;
 
 	for (size_t i = 0; !err && i < r->code->count && calls < MAX_CALLS; i++) {
 		struct go_func callee;
 		bool frees = false;
 
-		if (r->code->insns[i].event || !decode_at(r, i, &insn) || !amd64_is_call(&insn) ||
-		    !pclntab_find(&r->img->functions, address_behind(r, i, insn.relative),
-				  &callee) ||
-		    !strncmp(callee.name, "runtime.", 8) || in_sync(callee.name))
+		if (r->code->insns[i].event || !flow_at(r, i, &flow) ||
+		    !find_callee(r, i, &flow, &callee) || !strncmp(callee.name, "runtime.", 8) ||
+		    in_sync(callee.name))
 			continue;
 		calls++;
-		err = is_release(r->img, &callee, &frees);
+		err = is_release(r, &callee, &frees);
 		if (!err && frees && !add_event(r, i, &release, (struct lock_operand){0}, 0))
 			err = &error_no_memory;
 	}
@@ -536,10 +366,10 @@ static struct error *must_check add_releases(struct reading *r)
 	return err;
 }
 
-struct error *lock_code_read(const struct image *img, const struct go_func *f,
+struct error *lock_code_read(const struct image *img, int minor, const struct go_func *f,
 			     struct lock_code **ret)
 {
-	struct reading r = {.img = img, .f = f};
+	struct lock_reading r = {.img = img, .f = f, .minor = minor};
 	struct error *err = read_alone(&r);
 
 	*ret = NULL;
@@ -629,7 +459,7 @@ struct error *lock_code_ask(const struct lock_code *code, const struct lock_ques
 		const struct lock_insn *insn = &code->insns[i];
 		unsigned int after = behind(code, q, insn, known[i]);
 
-		if (insn->target != NO_TARGET)
+		if (insn->target != LOCK_NO_TARGET)
 			reach(&w, insn->target, after);
 		if (!insn->ends && i + 1 < code->count)
 			reach(&w, i + 1, after);

@@ -2,15 +2,15 @@
  * What the code of a function does with locks, and whether it holds one at a given instruction.
  *
  * The compiler inlines sync.(*Mutex).Lock, and the function table says which instructions came
- * from it. The one with a LOCK prefix among them takes the lock, and its operand is the mutex.
- * Calls that were not inlined have the mutex in RAX. Where the operand comes from, a slot of the
- * frame or a global variable, is found in the instructions before it. So the memory of a frame
- * shows which mutex it is.
+ * from it. The atomic one among them takes the lock, and its operand is the mutex. Calls that were
+ * not inlined have the mutex as first argument. Where the operand comes from, a slot of the frame
+ * or a global variable, is found in the instructions before it. So the memory of a frame shows
+ * which mutex it is. waits/lock_machine.h is what differs by machine.
  *
  * A function holds a lock at an instruction if it took the lock on every path to it, and did not
  * free it since: a data-flow analysis of the function. A call may have freed it if the called
  * function frees locks and takes none. Not seen are calls through interfaces, and calls of
- * functions that make such calls. The analysis needs no symbols. It exists for amd64 only.
+ * functions that make such calls. The analysis needs no symbols.
  */
 #ifndef WAITS_LOCK_CODE_H
 #define WAITS_LOCK_CODE_H
@@ -46,9 +46,13 @@ struct lock_event {
 	int line; /* of the function itself */
 };
 
+#define LOCK_NO_TARGET UINT32_MAX
+
 struct lock_insn {
 	uint32_t offset;
-	uint32_t target; /* of a branch, the number of an instruction; UINT32_MAX: none */
+	uint32_t target; /* of a branch: an instruction's number, or LOCK_NO_TARGET */
+	uint32_t from;   /* the first that branches forward to this one; or LOCK_NO_TARGET */
+	bool is_join;    /* there are others */
 	uint8_t length;
 	bool ends;      /* the next instruction does not follow it */
 	uint16_t event; /* + 1; 0: none */
@@ -65,9 +69,9 @@ struct lock_code {
 	bool opaque; /* it has jumps with unknown targets */
 };
 
-/* The code of this function; *ret is NULL when it does nothing with locks, or its code cannot be
- * read. */
-struct error *lock_code_read(const struct image *img, const struct go_func *f,
+/* The code of this function of Go 1.`minor`; *ret is NULL when it does nothing with locks, or its
+ * code cannot be read. */
+struct error *lock_code_read(const struct image *img, int minor, const struct go_func *f,
 			     struct lock_code **ret) must_check;
 /* Whether one of its events is of this kind; code may be NULL. */
 bool lock_code_has(const struct lock_code *code, enum lock_action action);

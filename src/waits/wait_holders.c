@@ -101,7 +101,7 @@ static struct error *code_of(struct search *s, const struct go_func *f,
 	if (!place)
 		return &error_no_memory;
 	if (!*place) {
-		err = lock_code_read(s->w->img, f, &code);
+		err = lock_code_read(s->w->img, s->w->lay->minor, f, &code);
 		if (err)
 			return err;
 		*place = code ? (uintptr_t)code : 1;
@@ -135,6 +135,7 @@ struct lock_frame {
 	uint64_t *addresses;
 	size_t frame;
 	int in_progress; /* the line of the call that waits for the lock; 0: none */
+	bool in_lock;    /* that call is one of a lock's functions */
 };
 
 struct lock_frames {
@@ -156,10 +157,19 @@ static int line_of_frame(const struct wait_graph *w, const struct frame *f)
 	return n ? frames[n - 1].line : 0;
 }
 
+static bool is_of_lock(const char *function)
+{
+	if (!strncmp(function, "internal/", 9))
+		function += 9;
+	return !strncmp(function, "sync.(*Mutex).", 14) ||
+	       !strncmp(function, "sync.(*RWMutex).", 16);
+}
+
 static struct error *list_lock_frames(const struct subject *u, struct lock_frames *ret)
 {
 	const struct wait_graph *w = u->s->w;
 	bool outside = false; /* of package sync, once a frame was */
+	bool in_lock = false;
 	struct error *err = NULL;
 	struct go_func f;
 
@@ -170,12 +180,13 @@ static struct error *list_lock_frames(const struct subject *u, struct lock_frame
 
 		if (!pclntab_find(&w->img->functions, stack_pc_lookup(frame->word), &f))
 			continue;
+		in_lock |= !outside && is_of_lock(f.name);
 		if (!outside &&
 		    (wait_is_package(f.name, "runtime") || wait_is_package(f.name, "sync") ||
 		     wait_is_package(f.name, "internal")))
 			continue;
 		outside = true;
-		*l = (struct lock_frame){.frame = i};
+		*l = (struct lock_frame){.frame = i, .in_lock = first && in_lock};
 		err = code_of(u->s, &f, &l->code);
 		if (err || !l->code)
 			continue;
@@ -269,7 +280,8 @@ static struct error *follow(const struct subject *u, const struct lock_frames *l
 			.reads = reads,
 			.addresses = f->addresses,
 			.return_address = stack_pc_address(u->stack->frames.items[f->frame].word),
-			.in_progress = own ? f->in_progress : 0,
+			/* Also of one that has been woken up and has not taken it yet. */
+			.in_progress = own || f->in_lock ? f->in_progress : 0,
 			.before = known,
 		};
 

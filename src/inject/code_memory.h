@@ -1,8 +1,8 @@
 /*
  * Writing to the code of a process, which it may only read and execute.
  *
- * Most kernels permit that through /proc/PID/mem. Some permit it to ptrace(2) alone (from Linux 6.12
- * on with CONFIG_PROC_MEM_NO_FORCE or CONFIG_PROC_MEM_FORCE_PTRACE, or booted with
+ * Most kernels permit that through /proc/PID/mem. Some permit it to ptrace(2) alone (from
+ * Linux 6.12 on with CONFIG_PROC_MEM_NO_FORCE or CONFIG_PROC_MEM_FORCE_PTRACE, or booted with
  * proc_mem.force_override=never or ptrace), and so only while a thread of the process is stopped.
  */
 #ifndef INJECT_CODE_MEMORY_H

@@ -41,8 +41,9 @@ static bool make_at(uint64_t code, unsigned int hook, enum stub_p kind, uint32_t
 				  .site_count = HOOKS};
 	kinds[hook] = kind;
 	numbers.stack_arguments = arguments != 0;
-	head.sites[hook] = (struct code_site){
-		.address = code - CODE + SITE, .length = 4, .arguments = arguments};
+	head.sites[hook] = (struct code_site){.address = code - CODE + SITE,
+					      .length = 4,
+					      .arguments = arguments};
 	memcpy(head.sites[hook].bytes, &replaced, sizeof(replaced));
 	assert_true(head.stub_bytes <= sizeof(pages));
 	return stubs_write(&head, &numbers, kinds, pages);

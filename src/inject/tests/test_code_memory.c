@@ -75,7 +75,8 @@ static void without_a_stopped_thread_it_says_that_it_needs_one(void **state)
 	struct error *err;
 
 	assert_true(forbidden >= 0);
-	err = code_memory_write((struct code_memory){pid, forbidden, 0}, (uintptr_t)page, bytes, 16);
+	err = code_memory_write((struct code_memory){pid, forbidden, 0}, (uintptr_t)page, bytes,
+				16);
 	assert_ptr_equal(err, &error_fault);
 	assert_null(code_memory_write((struct code_memory){pid, forbidden, pid}, (uintptr_t)page,
 				      bytes, 16));
@@ -95,7 +96,8 @@ static void what_has_ended_and_what_is_not_there_are_told_apart(void **state)
 	assert_int_equal(err->code, ERROR_DENIED);
 	error_destroy(err);
 	end(pid);
-	err = code_memory_write((struct code_memory){pid, forbidden, pid}, (uintptr_t)page, &byte, 1);
+	err = code_memory_write((struct code_memory){pid, forbidden, pid}, (uintptr_t)page, &byte,
+				1);
 	assert_int_equal(err->code, ERROR_GONE);
 	error_destroy(err);
 }

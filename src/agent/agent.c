@@ -288,7 +288,7 @@ NOINLINE void on_ready(const struct call *c, uint64_t g)
  * preempted, so its g.preempt does not show it.) */
 INLINE int by_itself(const struct call *c)
 {
-	uint64_t caller = word(word(c->bp, 0), 8);
+	uint64_t caller = return_address_of_caller(c);
 
 	return in_range(&c->config->gosched_m, caller) ||
 	       in_range(&c->config->goschedguarded_m, caller);
@@ -519,7 +519,7 @@ NOINLINE int is_for_allocation(const struct call *c)
 	uint64_t caller = return_address(c);
 
 	if (in_range(&k->sweepone, caller) || in_range(&k->reclaim_chunk, caller))
-		caller = word(word(c->bp, 0), 8);
+		caller = return_address_of_caller(c);
 	return in_range(&k->cache_span, caller) || in_range(&k->deduct_sweep_credit, caller) ||
 	       in_range(&k->reclaim, caller);
 }

@@ -72,6 +72,15 @@ INLINE int is_on_stack(uint64_t bp, uint64_t low, uint64_t high)
 	return bp + CPU_RECORD_BELOW_SP >= low && bp <= high - 16 && !(bp & 7);
 }
 
+/* To where the caller of the patched function returns; 0: frame pointers do not say it. On arm64,
+ * Go moves stacks without the frame pointers in them, and in Go 1.17 some are 0. */
+INLINE uint64_t return_address_of_caller(const struct call *c)
+{
+	uint64_t bp = word(c->bp, 0), high = word(c->g, c->config->g_stack_hi);
+
+	return is_on_stack(bp, c->bp + 16, high) ? word(bp, 8) : 0;
+}
+
 /* Follows the frame pointers of g's stack, above `low`, from the frame at bp on; `n` words are
  * there already. */
 NOINLINE uint32_t walk(struct agent_slot *s, const struct agent_config *k, uint32_t n, uint64_t bp,

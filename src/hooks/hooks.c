@@ -57,7 +57,8 @@ static const struct hook_rule rules[] = {
 	 true},
 	{HOOK_GC_BEGIN, "runtime.(*gcControllerState).startCycle", OLDEST, NEWEST, false, 0,
 	 STUB_P_OF_THREAD},
-	{HOOK_GC_END, "runtime.gcSweep", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD},
+	/* Likewise. */
+	{HOOK_GC_END, "runtime.gcSweep", OLDEST, NEWEST, false, 0, STUB_P_OF_THREAD, true},
 	{HOOK_TASK_BEGIN, "runtime/trace.userTaskCreate", OLDEST, NEWEST, true,
 	 SITE_FIRST | SITE_SECOND | SITE_THIRD | SITE_FOURTH, STUB_P_OF_THREAD},
 	{HOOK_TASK_END, "runtime/trace.userTaskEnd", OLDEST, NEWEST, true, SITE_FIRST,

@@ -81,7 +81,9 @@ def assert_as_counted(did, trace, version):
         assert times(g, "Running->NotExist") == 1, (goid, counts, g)
         if counts["kind"] in EXACT:
             count, words = EXACT[counts["kind"]]
-            assert times(g, words) == counts[count], (goid, counts, g["events"])
+            # One that is signalled between the unlocking in Wait and its parking does not park (sync/cond.go: Wait).
+            early = counts[count] // 100 if counts["kind"] == "waiter" else 0
+            assert 0 <= counts[count] - times(g, words) <= early, (goid, counts, g["events"])
     assert sum(kind == "child" for kind in kinds.values()) == 1000
     assert not [g for g in goroutines.values() if times(g, "Running->Runnable not traced")]
     for goid, kind in kinds.items():

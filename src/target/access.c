@@ -155,10 +155,12 @@ int access_yama_scope(void)
 }
 
 /* gVisor denies a process from the moment on that it begins to end, and says a little longer that
- * it runs. */
-static bool is_ending(pid_t pid)
+ * it runs. One that we never looked into is denied for another reason. */
+static bool is_ending(pid_t pid, bool looked)
 {
-	for (int i = 0; i < ENDING_TRIES && access_in_gvisor() && !process_is_dead(pid); i++)
+	bool may = looked && access_in_gvisor();
+
+	for (int i = 0; may && i < ENDING_TRIES && !process_is_dead(pid); i++)
 		usleep(ENDING_PAUSE_US);
 	return process_is_dead(pid);
 }
@@ -170,7 +172,7 @@ struct error *target_denied(pid_t pid, bool looked)
 				    .looked = looked};
 	struct access_object *o = &q.object;
 
-	if (is_ending(pid))
+	if (is_ending(pid, looked))
 		return error_format(ERROR_GONE, "process %d has exited", pid);
 	access_self_read(&q.self);
 	status_ids(pid, "Uid", o->uids);

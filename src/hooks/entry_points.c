@@ -15,7 +15,7 @@ enum { MAX_FRAMES = 16, MAX_NAME = 900, MAX_LINES = 20 };
 /* Each name is matched once; IS_CLIENT: by CLIENTS_REGEX alone; SAID: it is left out, and why. */
 enum { UNKNOWN, MATCHES_NOT, IS_CLIENT, MATCHES, SAID };
 
-/* Some hooks find arguments behind the frame (struct code_site). */
+/* Arguments on the stack are found behind no larger frame (struct code_site). */
 enum { MOST_FRAME = UINT16_MAX - 64 };
 
 /* Of the clients' functions there are no more. */
@@ -164,7 +164,7 @@ static bool add_site(const struct search *s, const struct go_func *f, const stru
 	size_t i = h->site_count - HOOKS;
 	int32_t frame = pclntab_sp_delta(f, site->address);
 
-	if (i >= AGENT_MAX_ENTRY_SITES || frame < 0 || frame > MOST_FRAME)
+	if (i >= AGENT_MAX_ENTRY_SITES || frame < 0)
 		return false;
 	h->entry_sites[i] = (struct agent_entry_site){h->entry_point_count, kind, request, frame};
 	h->sites[h->site_count] = (struct code_site){.address = site->address,
@@ -175,6 +175,13 @@ static bool add_site(const struct search *s, const struct go_func *f, const stru
 	return true;
 }
 
+static bool arguments_are_near(const struct search *s, const struct go_func *f,
+			       const struct probe_site *site)
+{
+	return s->minor >= probe_site_first_minor ||
+	       pclntab_sp_delta(f, site->address) <= MOST_FRAME;
+}
+
 static bool add_ends(const struct search *s, const struct go_func *f,
 		     const struct probe_site_ends *ends, const struct request_function *of)
 {
@@ -183,7 +190,8 @@ static bool add_ends(const struct search *s, const struct go_func *f,
 	bool all = true;
 
 	/* Its call alone is recorded then. */
-	if (request && ends->changed & arguments_of(s, of))
+	if (request &&
+	    (ends->changed & arguments_of(s, of) || !arguments_are_near(s, f, &ends->begin)))
 		request = REQUEST_NOWHERE;
 	if (ends->begin.length)
 		all = add_site(s, f, &ends->begin, kind, request);

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 
 from lib import golang, gospect
+from lib.process import wait_until
 
 TABLE = pathlib.Path(__file__).parents[2] / "examples" / "where.awk"
 CHECKOUT = ["net/http.(*conn).serve"]
@@ -56,6 +57,11 @@ def test_what_is_no_profile_of_the_shop_is_refused():
     assert done.returncode == 1 and "no profile of the shop" in done.stderr
 
 
+def listed_as(name):
+    processes = json.loads(gospect.run("ps", "-f", "json").ok().text)
+    return sorted(p["name"] for p in processes if p["name"].startswith(name))
+
+
 def test_the_service_alone_has_the_name_of_the_shop(tmp_path):
     """Its database and its clients are processes of the same program under other names."""
     shop = tmp_path / "a-shop"
@@ -63,9 +69,8 @@ def test_the_service_alone_has_the_name_of_the_shop(tmp_path):
     with subprocess.Popen([shop, "-load", "2"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as service:
         try:
             assert b"serves" in service.stdout.readline()
-            listed = json.loads(gospect.run("ps", "-f", "json").ok().text)
-            names = sorted(p["name"] for p in listed if p["name"].startswith("a-shop"))
-            assert names == ["a-shop", "a-shop-database", "a-shop-load"]
+            # A process has its name a moment after it has begun.
+            wait_until(lambda: listed_as("a-shop") == ["a-shop", "a-shop-database", "a-shop-load"], what="their names")
             process = json.loads(gospect.run("dump", "-f", "json", "a-shop").ok().text)["process"]
             assert process["pid"] == service.pid
             assert list(tmp_path.iterdir()) == [shop]

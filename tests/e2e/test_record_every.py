@@ -30,7 +30,7 @@ def test_a_file_is_written_each_time_and_the_newest_are_kept(states, tmp_path):
     assert len(written) == len(set(written)) == 4
     assert all((tmp_path / name).read_text() == "of before" for name in others)
     kept = [tmp_path / name for name in names(tmp_path) if name not in others]
-    assert [str(path) for path in kept] == sorted(written)[-2:] and all(NAME.fullmatch(path.name) for path in kept)
+    assert [str(path) for path in kept] == sorted(written[-2:]) and all(NAME.fullmatch(path.name) for path in kept)
     profiles = [pprof.read(path) for path in kept]
     assert all(p.samples and p.time_in("main.main") for p in profiles)
     # Each begins a second after the one before, however long that took to write. The last one ends with the

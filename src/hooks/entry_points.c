@@ -178,7 +178,7 @@ static bool add_site(const struct search *s, const struct go_func *f, const stru
 static bool arguments_are_near(const struct search *s, const struct go_func *f,
 			       const struct probe_site *site)
 {
-	return s->minor >= probe_site_first_minor ||
+	return s->minor >= probe_site_first_with_registers ||
 	       pclntab_sp_delta(f, site->address) <= MOST_FRAME;
 }
 

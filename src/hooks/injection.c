@@ -123,8 +123,8 @@ static struct error *must_check write_code(const struct injection *in, struct pl
 					     .m_vdso_pc = n->m_vdso_pc,
 					     .p_id = n->p_id,
 					     .p_slots = in->layout.slots - AGENT_FALLBACK_SLOTS,
-					     .stack_arguments =
-						     in->lay->minor < probe_site_first_minor};
+					     .stack_arguments = in->lay->minor <
+								probe_site_first_with_registers};
 
 	if (!stubs_write(&plan->head, &numbers, in->hooks.kinds, plan->pages))
 		return error_format(ERROR_UNSUPPORTED,

@@ -22,7 +22,7 @@ extern const enum machine probe_site_machine;
 /* A call leaves its return address in a register, not on the stack. */
 extern const bool probe_site_has_link_register;
 /* Go 1.N from which on arguments are in registers. */
-extern const int probe_site_first_minor;
+extern const int probe_site_first_with_registers;
 
 struct probe_site {
 	uint64_t address;
@@ -47,13 +47,13 @@ enum {
 /* What of these a hook needs in a program of Go 1.`minor`. */
 static inline unsigned int probe_site_needs(int minor, unsigned int arguments)
 {
-	return minor < probe_site_first_minor ? arguments & SITE_RELATIVE : arguments;
+	return minor < probe_site_first_with_registers ? arguments & SITE_RELATIVE : arguments;
 }
 
 /* Where such a program has the arguments, from SP in a frame of so many bytes; 0: in registers. */
 static inline uint16_t probe_site_arguments(int minor, int32_t frame)
 {
-	return minor < probe_site_first_minor ? (uint16_t)(frame + 8) : 0;
+	return minor < probe_site_first_with_registers ? (uint16_t)(frame + 8) : 0;
 }
 
 /*

@@ -15,6 +15,7 @@
 #define PATIENCE 50
 #define PATIENCE_PAUSE_US 2000 /* at first: twice as long after each eight times, 0.8 s in all */
 
+/* The agent's switch. Where the kernel permits it, its page gets its copy ahead, too. */
 static struct error *must_check write_control(const struct surgeon *s, struct code_memory code)
 {
 	struct code_control control = {.enabled = 1, .slots = s->plan->head.slots};

@@ -203,8 +203,8 @@ static size_t count_asleep(const struct threads *t)
 	return n;
 }
 
-/* If many threads sleep, distributes them evenly among helpers. One stays with the caller, who may
- * write to code by it. */
+/* If many threads sleep, distributes them evenly among helpers. The caller keeps one, through which
+ * it may write to code. */
 static void assign_parts(struct threads *t)
 {
 	size_t asleep = count_asleep(t), n = 0, kept = 0;

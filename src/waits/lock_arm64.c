@@ -151,10 +151,9 @@ static size_t after(const struct lock_reading *r, size_t i, size_t k)
 }
 
 /* A store of the register after instruction k, before the register changes. */
-static struct lock_operand stored_later(const struct lock_reading *r, size_t k, uint32_t reg,
-					int64_t plus)
+static struct lock_operand stored_later(const struct lock_reading *r, size_t k, uint32_t reg)
 {
-	struct lock_operand o = {.plus = plus};
+	struct lock_operand o = {0};
 	size_t i = after(r, k, k);
 
 	for (unsigned int n = 0; i < r->code->count && n < LOCK_AHEAD; n++) {
@@ -230,7 +229,7 @@ static struct lock_operand find_operand(const struct lock_reading *r, size_t k, 
 			step = step_back(r, i, &reg, &o);
 		i = before(r, i, reg);
 	}
-	return step == STEP_FOUND ? o : stored_later(r, k, first, 0);
+	return step == STEP_FOUND ? o : stored_later(r, k, first);
 }
 
 /* Up to Go 1.17 the first argument is on the stack: the register that was stored there. */

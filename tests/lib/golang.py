@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import os
 import pathlib
-import platform
 import re
 import shutil
 import subprocess

@@ -16,7 +16,7 @@
 
 const enum machine probe_site_machine = MACHINE_AMD64;
 const bool probe_site_has_link_register = false;
-const int probe_site_first_minor = 17;
+const int probe_site_first_with_registers = 17;
 
 struct look {
 	csh handle;

@@ -26,7 +26,7 @@
 
 const enum machine probe_site_machine = MACHINE_ARM64;
 const bool probe_site_has_link_register = true;
-const int probe_site_first_minor = 18;
+const int probe_site_first_with_registers = 18;
 
 /* Registers as bits, by their numbers. */
 enum { ARGUMENTS = 0x1f, SCRATCH = 0xf << 22 };

@@ -25,7 +25,7 @@ asan-tests: build-asan/build.ninja
 
 build-asan/build.ninja:
 	@scripts/install-deps build
-	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE) -Doptimization=1 -Ddebug=false -Dc_args=-g1
+	@$(MESON) setup build-asan $(MESON_FLAGS) $(SANITIZE) -Doptimization=g -Ddebug=false -Dc_args=-g1
 
 build-tsan/build.ninja:
 	@scripts/install-deps build

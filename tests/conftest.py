@@ -2,6 +2,7 @@
 
 import collections
 import os
+import pathlib
 import shutil
 import signal
 import sys
@@ -10,7 +11,9 @@ import time
 
 import pytest
 
-sys.dont_write_bytecode = True
+# Not beside the sources; pytest compiles each test, for which it takes seconds, in each of its processes.
+sys.dont_write_bytecode = False
+sys.pycache_prefix = str(pathlib.Path(__file__).resolve().parent.parent / "build" / "pycache")
 
 from lib import arm64, golang, gospect, tracing
 from lib.process import SLOWER, Program, wait_until

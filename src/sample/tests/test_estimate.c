@@ -15,7 +15,7 @@
 #define UNITS (GOROUTINES / UNIT)
 #define STACKS 20
 #define PERIOD 10000000.0
-#define RUNS 200
+#define RUNS (UNDER_ASAN ? 100 : 200)
 #define LONG_AGO (-300 * PERIOD)
 
 struct process {

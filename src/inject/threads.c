@@ -101,6 +101,12 @@ static void forget(struct threads *t)
 	map_clear(&t->known);
 }
 
+/* By its state, which is 0 where there is no such thread any more. */
+static bool has_ended(char state)
+{
+	return state == 'Z' || state == 'X' || !state;
+}
+
 /* It goes on until it is interrupted, or takes a signal. A thread that is gone by now is no error.
  */
 static struct error *must_check seize(const struct threads *t, struct stopped_thread *thread)
@@ -114,8 +120,9 @@ static struct error *must_check seize(const struct threads *t, struct stopped_th
 	if (thread->seized)
 		return NULL;
 	err = errno;
-	/* A thread that is a zombie already is EPERM, too. */
-	thread->gone = err == ESRCH || (err == EPERM && thread_state(t->pid, thread->id) == 'Z');
+	/* One that was ending is EPERM, too, whether it is still there or not. */
+	thread->gone =
+		err == ESRCH || (err == EPERM && has_ended(thread_state(t->pid, thread->id)));
 	return thread->gone ? NULL : cannot_seize(t->pid, thread->id, err);
 }
 
@@ -146,7 +153,7 @@ static struct error *must_check add(struct threads *t, pid_t id)
 		.id = id,
 		.asleep = state == 'S',
 		.slack = t->may_lend && state != 'S' ? priority_slack(id) : 0,
-		.gone = state == 'Z' || state == 'X' || !state,
+		.gone = has_ended(state),
 	};
 	return NULL;
 }

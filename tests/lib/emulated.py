@@ -4,6 +4,7 @@ It boots in seconds and runs shell commands, as root unless they say otherwise. 
 unshare and script, and no network but lo.
 """
 
+import contextlib
 import dataclasses
 import lzma
 import os
@@ -104,6 +105,14 @@ def make_initramfs(kind, init=TESTS / "arm64" / "init"):
     return made.data()
 
 
+class Ended(RuntimeError):
+    """The machine did, by itself."""
+
+    def __init__(self, buffer, console):
+        self.console = console
+        super().__init__("\n".join(["the machine ended:", buffer, *console.splitlines()[-20:]]))
+
+
 class Machine:
     """Boots the machine; `folder` is /share in it. The output of a command is there when it has ended.
 
@@ -161,14 +170,14 @@ class Machine:
                 raise TimeoutError("the machine does not answer")
             data = os.read(self.process.stdout.fileno(), 4096)
             if not data:
-                raise RuntimeError(f"the machine ended: {self._last_words()}")
+                raise self._has_ended()
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode().strip()
 
-    def _last_words(self):
+    def _has_ended(self):
         console = self.console.read_text(errors="replace") if self.console.exists() else ""
-        return "\n".join([self._buffer.decode(errors="replace"), *console.splitlines()[-20:]])
+        return Ended(self._buffer.decode(errors="replace"), console)
 
     def _await(self, name, seconds):
         """The status with which the command of that name ended."""
@@ -186,8 +195,11 @@ class Machine:
         self._count += 1
         name = str(self._count)
         (self.control / f"{name}.sh").write_text(script)
-        self.process.stdin.write(name.encode() + b"\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(name.encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._has_ended() from None
         return name
 
     def wait(self, name, seconds=60):
@@ -216,7 +228,8 @@ class Machine:
     def stop(self):
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.stdout.close()
         shutil.rmtree(self.temporary, ignore_errors=True)
 
@@ -290,4 +303,5 @@ class Program(process.Program):
         assert self.ask("check") == self.answer
 
     def stop(self):
-        self.machine.run(f"kill -9 {self.pid}")
+        with contextlib.suppress(Ended):
+            self.machine.run(f"kill -9 {self.pid}")

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -18,6 +19,12 @@ LIBRARIES = tuple(pathlib.Path(name) for name in ("/lib/x86_64-linux-gnu", "/usr
 def names(architecture):
     listed = subprocess.run([ROOT / "scripts" / "kernel-packages", "--list"], capture_output=True, text=True, check=True)
     return next(line.split()[1:] for line in listed.stdout.splitlines() if line.split()[0] == architecture)
+
+
+def number(release):
+    """"6.12.117" of "6.12.117+deb13-arm64", with the size of its pages where that is unusual."""
+    pages = " (64 KB)" if release.endswith("-64k") else ""
+    return re.match(r"[0-9.]+", release)[0] + pages
 
 
 @functools.cache
@@ -53,3 +60,25 @@ def kind(architecture, name):
 
 def boot(architecture, name, **kwargs):
     return emulated.Machine(kind(architecture, name), **kwargs)
+
+
+def may_boot_again(ended, booted):
+    """Kernels for amd64 replace parts of their own code while other processors run it, by a breakpoint. In the emulator
+    a processor may come upon one that is gone already, and the kernel dies of it. Linux 7.3 does so while it boots."""
+    return "Kernel panic" in ended.console and (not booted or "int3: 0000" in ended.console)
+
+
+def in_machine(architecture, name, work, **kwargs):
+    """What work(machine) gives; in another machine if the emulator let the first die."""
+    for is_last in (False, True):
+        machine = None
+        try:
+            machine = boot(architecture, name, **kwargs)
+            return work(machine)
+        except emulated.Ended as ended:
+            if is_last or not may_boot_again(ended, machine is not None):
+                raise
+            print(f"{architecture} {name}: the kernel died of its own breakpoint; once more", flush=True)
+        finally:
+            if machine:
+                machine.stop()

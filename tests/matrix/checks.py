@@ -4,7 +4,7 @@ import collections
 import subprocess
 import time
 
-from lib import golang, gotrace, traceback
+from lib import emulated, golang, gotrace, traceback
 from matrix import builds
 
 RIGHT, REFUSED, WRONG, NONE = "yes", "refused", "WRONG", "-"
@@ -126,6 +126,8 @@ def run_one(version, build, place):
         return Result(NONE, "")
     try:
         program = place.start(builds.make(version, build, arch=place.arch), build)
+    except emulated.Ended:
+        raise
     except (RuntimeError, AssertionError, OSError, subprocess.CalledProcessError) as error:
         return Result(WRONG, f"not built or not started: {error}")
     try:

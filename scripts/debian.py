@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 
-# Of a kernel's dependencies none is needed to boot it.
-WITHOUT_DEPENDENCIES = ("linux-image-", "linux-modules-")
-PARTS = ("linux-image-", "linux-binary-", "linux-modules-")
+# Of a kernel's dependencies none is needed to boot it, or to unpack its source.
+WITHOUT_DEPENDENCIES = ("linux-image-", "linux-modules-", "linux-source-")
+PARTS = ("linux-image-", "linux-binary-", "linux-modules-", "linux-source-")
 MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 

@@ -78,7 +78,7 @@ def in_machine(architecture, name, work, **kwargs):
         except emulated.Ended as ended:
             if is_last or not may_boot_again(ended, machine is not None):
                 raise
-            print(f"{architecture} {name}: the kernel died of its own breakpoint; once more", flush=True)
+            print(f"{architecture} {name}: the kernel died in the emulator; once more", flush=True)
         finally:
             if machine:
                 machine.stop()

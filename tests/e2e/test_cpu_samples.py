@@ -140,12 +140,15 @@ def test_c_code_has_its_names_and_the_goroutine_that_called_it(version, tmp_path
     # On its way out of a system call, without a P, the thread may be of no goroutine.
     assert whose.pop(-1, 0) <= 0.1 * len(burns) + 1
     assert len(burns) > 10 and len(whose) == 1, whose
+    whole = ("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC")
     orders = collections.Counter(
-        tuple(name for name in sample["funcs"] if name in ("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC"))
-        for sample in burns)
-    # A stack may be cut where it goes from Go to C, but has no wrong caller.
-    assert orders.pop(("main.goBurn",), 0) <= 0.02 * len(burns) + 1
-    assert set(orders) == {("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC")}, orders
+        tuple(name for name in sample["funcs"] if name in (*whole, "[truncated]")) for sample in burns)
+    # C's part is read later. Where the thread has left it by then, the stack says that callers are missing; none is wrong.
+    cut = [order for order in orders if "[truncated]" in order]
+    for order in cut:
+        assert [n for n in order if n in whole] == [n for n in whole if n in order], orders
+    assert sum(map(orders.pop, cut)) <= 0.02 * len(burns) + 1, orders
+    assert set(orders) == {whole}, orders
 
 
 def test_perfetto_shows_them_as_samples_of_threads(targets, tmp_path):

@@ -12,6 +12,7 @@
 #include "cli/find.h"
 #include "cli/stop.h"
 #include "cli/target_options.h"
+#include "cli/try_target.h"
 #include "serve/serve_keeper.h"
 #include "serve/serve_names.h"
 
@@ -249,6 +250,27 @@ static struct error *must_check find_processes(struct serve_verb *v)
 	return err;
 }
 
+/* Of a process that cannot be read, each request would say the same. One that can is enough. */
+static struct error *must_check try_processes(const struct serve_verb *v)
+{
+	size_t failed = 0;
+
+	for (size_t i = 0; !v->how.children && i < v->how.pid_count && !stop_requested; i++) {
+		struct error *err = try_target(v->pids[i], v->how.exe);
+
+		if (!err)
+			continue;
+		if (v->how.pid_count == 1)
+			return err;
+		say("%s", err->message);
+		error_destroy(err);
+		failed++;
+	}
+	if (failed && failed == v->how.pid_count)
+		return error_format(ERROR_FAILED, "serve: none of these processes can be read");
+	return NULL;
+}
+
 static void say_address(void *arg, const char *address)
 {
 	const struct serve_verb *v = arg;
@@ -297,6 +319,8 @@ static struct error *run_serve(struct serve_verb *v)
 	v->how.listens = say_address;
 	v->how.unconfined = say_unconfined;
 	v->how.arg = v;
+	if (!err)
+		err = try_processes(v);
 	if (!err)
 		err = serve_run(&v->how, &ended);
 	if (!err && ended)

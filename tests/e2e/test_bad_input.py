@@ -16,6 +16,7 @@ from lib.params import in_full
 from lib.process import Program, wait_until
 
 VERBS = ("dump", "record")
+READERS = (*VERBS, "serve")
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
@@ -29,7 +30,8 @@ def refuse(*args, status=1, **kwargs):
 
 def on(verb, pid, *args):
     """The command line of a verb on a process; a recording is short."""
-    return (verb, "-p", pid, *(("-d", "0.3", "-o", "out.pb.gz") if verb == "record" else ()), *args)
+    more = {"record": ("-d", "0.3", "-o", "out.pb.gz"), "serve": ("--listen", "127.0.0.1:0")}
+    return (verb, "-p", pid, *more.get(verb, ()), *args)
 
 
 # Wrong usage
@@ -84,14 +86,14 @@ def test_version():
 
 # Not a target
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", READERS)
 def test_missing_process_is_reported(verb):
     gone = subprocess.Popen(["true"])
     gone.wait()
     assert str(gone.pid) in refuse(*on(verb, gone.pid))
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", READERS)
 def test_a_zombie(verb):
     zombie = subprocess.Popen(["true"])
     wait_until(lambda: open(f"/proc/{zombie.pid}/stat").read().split()[2] == "Z")
@@ -99,7 +101,7 @@ def test_a_zombie(verb):
     zombie.wait()
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", READERS)
 def test_a_kernel_thread(verb):
     if not os.path.exists("/proc/2/stat") or "(kthreadd)" not in open("/proc/2/stat").read():
         pytest.skip("no kernel threads to be seen here")
@@ -130,7 +132,7 @@ def not_go(tmp_path, request):
     process.wait()
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", READERS)
 @pytest.mark.parametrize("not_go", ["sleep", "C", "script"], indirect=True)
 def test_not_a_go_program(not_go, verb):
     line = refuse(*on(verb, not_go.pid))
@@ -145,7 +147,7 @@ def test_a_command_that_is_not_go_or_not_there():
     assert "text" in refuse("record", "-o", "x.folded", "--", "./text")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", READERS)
 def test_another_users_process(states, run_as_nobody, verb):
     command = on(verb, states.pid)
     if verb == "record":
@@ -177,7 +179,7 @@ def run_with_version(tmp_path, version, said, mode=golang.STRIPPED):
 def test_a_go_that_is_not_known_is_refused_by_name(tmp_path, version, said, named, mode):
     program = run_with_version(tmp_path, version, said, mode)
     try:
-        for verb in VERBS:
+        for verb in READERS:
             assert named in refuse(*on(verb, program.pid))
         program.assert_well()
     finally:

@@ -494,6 +494,19 @@ def test_a_process_that_has_ended_is_not_found(targets):
     assert any("have ended" in line for line in server.words)
 
 
+def test_of_several_processes_one_that_cannot_be_read_is_named(scraped):
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            server = Served("-p", scraped.pid, "-p", other.pid)
+            assert server.get(f"/{scraped.pid}/debug/pprof/heap").status == 200
+            server.stop()
+            assert any(f"process {other.pid}: " in line and "not a Go program" in line for line in server.words)
+            refused = gospect.run("serve", other.pid, os.getpid(), "--listen", "127.0.0.1:0")
+            assert refused.status == 1 and "none of these processes can be read" in refused.words[-1], refused.err
+        finally:
+            other.kill()
+
+
 # --- hostile clients ---
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "10.0.0.1:{port}",

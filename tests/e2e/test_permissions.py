@@ -168,7 +168,7 @@ def record(machine, program, who):
 
 # Of goroutines with labels.
 LABELS_LATE = (
-    "gospect: labels of running goroutines are read up to 10 ms late, so shorter CPU bursts may have "
+    "gospect: labels of running goroutines are read up to 10 ms late, so shorter CPU bursts may get "
     "wrong labels: eBPF needs CAP_BPF and CAP_PERFMON; run gospect with sudo")
 
 

@@ -80,29 +80,40 @@ def test_a_library_in_a_program_of_c_is_traced_and_left_as_it_was(hectic, versio
     assert probed.counts["block"] > 0 and probed.counts["stacks"] > 5
 
 
-def attach_and_detach(program, times):
+@pytest.fixture
+def say(capsys):
+    """Says how far a test is that takes an hour."""
+    def say(line):
+        if LONG:
+            with capsys.disabled():
+                print(line, flush=True)
+    return say
+
+
+def attach_and_detach(program, times, say):
     if SLOWER > 1:
-        return attach_and_detach_by_few(program, times)
+        return attach_and_detach_by_few(program, times, say)
     for i in range(times):
         tracing.probe(program.pid, 0.02).sound()
         if i % 4 == 3:
             tracing.assert_untouched(program)
 
 
-def attach_and_detach_by_few(program, times, each=25):
+def attach_and_detach_by_few(program, times, say, each=25):
     """By few processes, since in an emulated machine one takes seconds to start."""
     for done in range(0, times, each):
         count = min(each, times - done)
         assert len(tracing.probe(program.pid, 0.02, times=count, timeout=300).sound().runs) == count
         tracing.assert_untouched(program)
+        say(f"{done + count} of {times} cycles")
 
 
 @pytest.mark.time_limit(CYCLES_SECONDS)
 @pytest.mark.parametrize("env", SETTINGS, ids=lambda env: "=".join(*env.items()))
-def test_settings_of_the_runtime_make_no_difference(hectic, env):
+def test_settings_of_the_runtime_make_no_difference(hectic, env, say):
     program = hectic(mode=tracing.CGO, args=() if LONG else ("-calm",), env=env)
     tracing.probe(program.pid, 0.5).sound()
-    attach_and_detach(program, CYCLES)
+    attach_and_detach(program, CYCLES, say)
 
 
 @every_version([golang.OLDEST, golang.NEWEST])
@@ -142,16 +153,16 @@ def test_go_that_c_calls_is_traced(targets, version, args):
 
 @pytest.mark.time_limit(CYCLES_SECONDS)
 @every_version()
-def test_attaching_and_detaching_many_times(hectic, version):
-    attach_and_detach(hectic(version, tracing.CGO, args=() if LONG and SLOWER == 1 else ("-calm",)), CYCLES)
+def test_attaching_and_detaching_many_times(hectic, version, say):
+    attach_and_detach(hectic(version, tracing.CGO, args=() if LONG and SLOWER == 1 else ("-calm",)), CYCLES, say)
 
 
 @pytest.mark.time_limit(2 * CYCLES_SECONDS)
 @pytest.mark.parametrize("mode", (tracing.RACE, tracing.DEBUG))
 @pytest.mark.skipif(not LONG, reason="with TRACE_CYCLES: see test_every_build...")
 @every_version()
-def test_attaching_and_detaching_from_every_build_many_times(hectic, version, mode):
-    attach_and_detach(hectic(version, mode), CYCLES)
+def test_attaching_and_detaching_from_every_build_many_times(hectic, version, mode, say):
+    attach_and_detach(hectic(version, mode), CYCLES, say)
 
 
 # Whether a thread is lent a priority is chance: tests/attack/test_standing.py.

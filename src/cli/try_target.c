@@ -20,7 +20,7 @@
 #define PATIENCE_MS 10000
 
 struct verdict {
-	bool failed;
+	uint32_t failed;
 	uint32_t code; /* of its error */
 	char text[2048];
 };
@@ -56,6 +56,7 @@ static _Noreturn void run_child(pid_t pid, const char *exe, int to, pid_t parent
 	if (getppid() != parent)
 		_exit(1);
 	err = open_target(pid, exe);
+	gospect_confine_end();
 	if (err) {
 		v.failed = err->code != ERROR_STOPPED;
 		v.code = err->code;
@@ -64,7 +65,6 @@ static _Noreturn void run_child(pid_t pid, const char *exe, int to, pid_t parent
 	do
 		n = write(to, &v, sizeof(v));
 	while (n < 0 && errno == EINTR);
-	gospect_confine_end();
 	_exit(0);
 }
 

@@ -16,7 +16,7 @@
 #include "cli/cli.h"
 #include "cli/stop.h"
 
-/* To read the tables of a large program takes less than a second. */
+/* Opening a large program takes less than a second. */
 #define PATIENCE_MS 10000
 
 struct verdict {

@@ -7,10 +7,9 @@
 #include "base/error.h"
 
 /*
- * Opens the process in a child that is confined to it, and reads nothing more. The error is the
- * child's, which the process may have taken over: a code and a text, as hostile as the process. One
- * that takes longer than some seconds may be read: NULL. `exe`: an unstripped copy of its program;
- * NULL: none.
+ * A child, confined to the process, opens it as a target. NULL: that works, or takes longer than 10
+ * seconds. The message of an error is as hostile as the process, which may have taken the child
+ * over. `exe`: an unstripped copy of its program; NULL: none.
  */
 struct error *try_target(pid_t pid, const char *exe) must_check;
 

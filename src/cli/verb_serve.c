@@ -250,7 +250,8 @@ static struct error *must_check find_processes(struct serve_verb *v)
 	return err;
 }
 
-/* Of a process that cannot be read, each request would say the same. One that can is enough. */
+/* Fails now instead of in each answer. One readable process is enough. With --children, a Go
+ * program may start later. */
 static struct error *must_check try_processes(const struct serve_verb *v)
 {
 	size_t failed = 0;

@@ -16,7 +16,7 @@ from lib.params import in_full
 from lib.process import Program, wait_until
 
 VERBS = ("dump", "record")
-READERS = (*VERBS, "serve")
+READERS = (*VERBS, "serve")  # serve has no -o
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 

@@ -143,7 +143,7 @@ def test_c_code_has_its_names_and_the_goroutine_that_called_it(version, tmp_path
     whole = ("main.goBurn", "c_calls_go", "c_back", "main.burnInGoUnderC")
     orders = collections.Counter(
         tuple(name for name in sample["funcs"] if name in (*whole, "[truncated]")) for sample in burns)
-    # C's part is read later. Where the thread has left it by then, the stack says that callers are missing; none is wrong.
+    # C's frames are read after the sample. If the thread has left C by then, [truncated] stands for them.
     cut = [order for order in orders if "[truncated]" in order]
     for order in cut:
         assert [n for n in order if n in whole] == [n for n in whole if n in order], orders

@@ -82,7 +82,7 @@ def test_a_library_in_a_program_of_c_is_traced_and_left_as_it_was(hectic, versio
 
 @pytest.fixture
 def say(capsys):
-    """Says how far a test is that takes an hour."""
+    """Prints the progress of a long test."""
     def say(line):
         if LONG:
             with capsys.disabled():
@@ -97,6 +97,8 @@ def attach_and_detach(program, times, say):
         tracing.probe(program.pid, 0.02).sound()
         if i % 4 == 3:
             tracing.assert_untouched(program)
+        if i % 100 == 99:
+            say(f"{i + 1} of {times} cycles")
 
 
 def attach_and_detach_by_few(program, times, say, each=25):
